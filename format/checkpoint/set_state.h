@@ -1,0 +1,21 @@
+// State of a checkpoint set. Persisted: add values, never renumber.
+#pragma once
+
+#include <cstdint>
+
+namespace cairn::format {
+
+enum class SetState : uint32_t {
+  kOpen = 1,       // Ranks are writing; invisible.
+  kPublished = 2,  // Visible, complete, immutable.
+  kFenced = 3,     // A newer attempt took over; will be reclaimed.
+  kFailed = 4,     // Cannot be published (overlapping slices, say).
+};
+
+enum class InodeType : uint32_t {
+  kFile = 1,
+  kDirectory = 2,
+  kSymlink = 3,
+};
+
+}  // namespace cairn::format

@@ -1,0 +1,97 @@
+// The cluster map: targets, pools and their placement groups, by version.
+//
+// Immutable once made; share it as std::shared_ptr<const ClusterMap> (readers
+// keep the version they started with). docs/format.md#cluster-map.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "format/base/ids.h"
+#include "format/base/limits.h"
+
+namespace cairn::wire {
+class ClusterMap;
+}
+
+namespace cairn::format {
+
+// Persisted: add values, never renumber.
+enum class SchemeKind : uint32_t { kReplicate = 1, kReedSolomon = 2 };
+enum class FailureDomain : uint32_t { kTarget = 1, kHost = 2, kRack = 3 };
+enum class TargetState : uint32_t {
+  kUp = 1,
+  kSuspect = 2,   // Missed heartbeats: no new stripes.
+  kDown = 3,
+  kOut = 4,       // Its shards are being rebuilt elsewhere.
+  kDraining = 5,
+};
+
+struct Scheme {
+  SchemeKind kind = SchemeKind::kReplicate;
+  uint32_t data_shards = 1;    // k.
+  uint32_t parity_shards = 0;  // m.
+  uint32_t shards() const { return data_shards + parity_shards; }
+  friend bool operator==(const Scheme&, const Scheme&) = default;
+};
+// "rs:4+2", "replicate:3". kInvalidArgument says what is allowed.
+absl::StatusOr<Scheme> ParseScheme(std::string_view text);
+std::string ToString(const Scheme& scheme);
+
+struct TargetInfo {
+  TargetId id;
+  std::string address;
+  std::string host;
+  std::string rack;
+  TargetState state = TargetState::kUp;
+  uint64_t capacity_bytes = 0;
+  std::string directory;
+};
+
+struct Pool {
+  PoolId id;
+  std::string name;
+  Scheme scheme;
+  uint32_t chunk_size = kChunkBytesMax;
+  uint32_t stripe_width = 0;  // PGs one blob spreads over.
+  FailureDomain failure_domain = FailureDomain::kTarget;
+  uint32_t pg_count = 0;
+  std::vector<TargetId> pg_targets;  // pg_count rows of scheme.shards().
+
+  // The ordered targets of a row; shard i lives on the i-th.
+  std::span<const TargetId> PgTargets(uint32_t pg) const;
+  // Design section 2: (mix(blob) + stripe mod stripe_width) mod pg_count.
+  uint32_t PgOf(BlobId blob, uint32_t stripe) const;
+  uint64_t stripe_bytes() const {  // User bytes in a full stripe.
+    return uint64_t{scheme.data_shards} * chunk_size;
+  }
+};
+
+struct ClusterMap {
+  ClusterId cluster_id;
+  Epoch epoch;
+  std::map<TargetId, TargetInfo> targets;
+  std::map<PoolId, Pool> pools;
+
+  const TargetInfo* FindTarget(TargetId id) const;  // Null: unknown.
+  const Pool* FindPool(PoolId id) const;
+  const Pool* FindPool(std::string_view name) const;
+  // True if every target of the PG is kUp: only then new stripes go there.
+  bool PgHealthy(const Pool& pool, uint32_t pg) const;
+};
+
+// kInvalidArgument names the first thing that is wrong: counts over limits, a
+// PG row with an unknown or repeated target, a scheme that cannot be...
+absl::Status ValidateMap(const ClusterMap& map);
+
+void MapToProto(const ClusterMap& map, wire::ClusterMap* proto);
+// Validates. kDataLoss: the message is not a valid map.
+absl::StatusOr<ClusterMap> MapFromProto(const wire::ClusterMap& proto);
+
+}  // namespace cairn::format

@@ -1,0 +1,146 @@
+// ChunkStore: immutable chunks on one target (a directory of a flash file
+// system).
+//
+// Files:      superblock (identity, four copies), LOCK, index/ (RocksDB),
+//             slab-NNNNNN (payload, O_DIRECT). docs/format.md#target.
+// Units:      bytes; payload lies on format::kDiskAlignBytes.
+// Threads:    one store per owner loop; call and destroy it there.
+// Durability: OK from Put() or DeleteBlobs() means on stable storage. A failed
+//             write, flush or index commit latches the store: every later call
+//             that writes answers kUnavailable with the first cause; reads go
+//             on, verified.
+// Recovery:   Open() rebuilds the allocator from the index, so space of puts
+//             that were not acknowledged is free again.
+// Lifetime:   Close() before destruction (checked).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "format/base/ids.h"
+#include "format/base/limits.h"
+#include "io/env.h"
+
+namespace cairn::server {
+
+struct TargetIdentity {
+  format::ClusterId cluster_id;
+  format::TargetId target_id;
+  uint64_t disk_generation = 0;  // Raised at each Format of the same id.
+};
+
+struct ChunkRecord {
+  uint64_t chunk_bytes = 0;
+  uint64_t stripe_bytes = 0;
+  uint64_t digest = 0;
+  uint64_t put_wall_ns = 0;
+  std::vector<uint64_t> block_checksums;
+};
+
+struct FormatOptions {
+  TargetIdentity identity;
+  uint64_t capacity_bytes = 0;        // Of payload; 0: what the disk has.
+  uint64_t slab_bytes = format::kGiB;
+  // Write the slabs once now: later writes are twice as fast on most disks.
+  bool prewrite = false;
+};
+
+// Makes `dir` (which must be absent or empty) a target.
+// kAlreadyExists: it has a superblock, or other files: nothing is touched.
+io::Task<absl::Status> FormatTarget(io::Env* env, std::string dir,
+                                    FormatOptions options);
+
+// Reads the identity only. kNotFound: no superblock: not a target.
+io::Task<absl::StatusOr<TargetIdentity>> ReadTargetIdentity(io::Env* env,
+                                                            std::string dir);
+
+struct StoreStats {
+  uint64_t capacity_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t chunks = 0;
+  uint64_t corrupt_blocks = 0;
+  uint64_t puts = 0;
+  uint64_t gets = 0;
+  uint64_t put_bytes = 0;
+  uint64_t get_bytes = 0;
+  uint64_t meta_sequence = 0;  // High-water mark of metadata, as last seen.
+  uint64_t boot_epoch = 0;     // Raised durably at each Open.
+  std::string failed;
+};
+
+struct ListedChunk {
+  format::ChunkId chunk;
+  ChunkRecord record;
+};
+
+class ChunkStore {
+ public:
+  // `expect` is who this directory must be. kNotFound: not a target.
+  // kFailedPrecondition: another cluster's or another target's directory, a
+  //   newer format, or locked by another process; the message says what to do.
+  // kDataLoss: superblock or index damaged beyond their copies; nothing is
+  //   changed.
+  static io::Task<absl::StatusOr<std::unique_ptr<ChunkStore>>> Open(
+      io::Env* env, std::string dir, TargetIdentity expect);
+  virtual ~ChunkStore() = default;
+
+  // Stores `payload` (padded with zeros to kDiskAlignBytes by the caller; its
+  // memory must be from env->pool() or aligned alike) of record.chunk_bytes
+  // bytes under (pg, chunk). `record.block_checksums` were verified against
+  // the payload by the caller.
+  // OK also if the same chunk with the same digest is there already.
+  // kAlreadyExists: there, with another digest: a chunk is never changed.
+  // kResourceExhausted: the target is full; the message has its numbers.
+  virtual io::Task<absl::Status> Put(uint32_t pg, format::ChunkId chunk,
+                                     ChunkRecord record,
+                                     format::ConstBytes payload,
+                                     uint64_t meta_sequence) = 0;
+
+  // nullopt: no such chunk.
+  virtual io::Task<absl::StatusOr<std::optional<ChunkRecord>>> Find(
+      uint32_t pg, format::ChunkId chunk) = 0;
+
+  // What Read() gives: whole verified blocks that cover the range asked for.
+  struct ReadResult {
+    io::Buffer buffer;            // Whole blocks, from block first_block on.
+    uint32_t first_block = 0;
+    ChunkRecord record;
+  };
+  // Reads the blocks covering [offset, offset + length) and verifies each
+  // against its checksum. Identical reads in flight may be served once.
+  // kNotFound: no such chunk. kOutOfRange: past its end.
+  // kDataLoss: a block is damaged (after one re-read); names chunk and block.
+  virtual io::Task<absl::StatusOr<ReadResult>> Read(uint32_t pg,
+                                                    format::ChunkId chunk,
+                                                    uint64_t offset,
+                                                    uint64_t length) = 0;
+
+  // Chunks of a PG in id order, after the cursor; empty `next`: the end.
+  struct ListResult {
+    std::vector<ListedChunk> chunks;
+    std::string next;
+  };
+  virtual io::Task<absl::StatusOr<ListResult>> List(format::PgId pg,
+                                                    std::string after,
+                                                    uint32_t limit) = 0;
+
+  // Erases every chunk of the blobs: by order of metadata only.
+  // kFailedPrecondition: `meta_sequence` is below the mark (metadata was
+  // restored from an old copy): nothing is erased.
+  struct DeleteResult {
+    uint64_t chunks = 0;
+    uint64_t bytes = 0;
+  };
+  virtual io::Task<absl::StatusOr<DeleteResult>> DeleteBlobs(
+      std::vector<format::BlobId> blobs, uint64_t meta_sequence) = 0;
+
+  virtual StoreStats stats() const = 0;
+  virtual const TargetIdentity& identity() const = 0;
+  virtual io::Task<absl::Status> Close() = 0;
+};
+
+}  // namespace cairn::server
