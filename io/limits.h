@@ -11,6 +11,8 @@ namespace cairn::io {
 // Submission entries: what one turn of a loop queues before it has to submit
 // early. A turn with hundreds of connections stays below this.
 inline constexpr uint32_t kRingSubmitEntries = 512;
+// Where locked memory is scarce, rings shrink down to this.
+inline constexpr uint32_t kRingSubmitEntriesMin = 32;
 // Completion entries: operations that may be in flight before the kernel must
 // keep completions on its overflow list (slower, nothing is lost).
 inline constexpr uint32_t kRingCompletionEntries = 4096;

@@ -50,23 +50,33 @@ Ring::~Ring() {
 }
 
 absl::Status Ring::Setup(RingOptions options) {
-  const unsigned common = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
-  io_uring_params params = {};
-  params.flags =
-      common | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
-  params.cq_entries = options.completion_entries;
-  int result =
-      io_uring_queue_init_params(options.submit_entries, &ring_, &params);
-  if (result == -EINVAL) {  // A kernel before 6.1.
-    params = {};
-    params.flags = common;
-    params.cq_entries = options.completion_entries;
-    result =
-        io_uring_queue_init_params(options.submit_entries, &ring_, &params);
+  int result = SetupOnce(options);
+  // The queues count as locked memory, of which a user may have little.
+  while (result == -ENOMEM && options.submit_entries > kRingSubmitEntriesMin) {
+    options.submit_entries /= 2;
+    options.completion_entries = 2 * options.submit_entries;
+    result = SetupOnce(options);
   }
   if (result < 0) return Refused(-result, "io_uring_setup");
   is_set_up_ = true;
   return absl::OkStatus();
+}
+
+int Ring::SetupOnce(RingOptions options) {
+  const unsigned common = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
+  const unsigned single =
+      IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+  int result = -EINVAL;
+  // The second try is for kernels before 6.1.
+  for (const unsigned flags : {common | single, common}) {
+    io_uring_params params = {};
+    params.flags = flags;
+    params.cq_entries = options.completion_entries;
+    result =
+        io_uring_queue_init_params(options.submit_entries, &ring_, &params);
+    if (result != -EINVAL) break;
+  }
+  return result;
 }
 
 absl::Status Ring::CheckFeatures() {

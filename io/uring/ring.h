@@ -87,6 +87,7 @@ class Ring {
  private:
   explicit Ring(Executor* executor) : executor_(executor) {}
   absl::Status Setup(RingOptions options);
+  int SetupOnce(RingOptions options);  // 0, or a negative errno.
   absl::Status CheckFeatures();
   absl::Status CheckRoundTrip();
   void MakeFileTable();
