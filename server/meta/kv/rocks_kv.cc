@@ -82,6 +82,7 @@ io::Task<absl::StatusOr<std::unique_ptr<RocksKv>>> RocksKv::Open(
       new RocksKv(env, std::move(dir), std::move(options), std::move(db)));
   absl::Status loaded = kv->LoadIdentity();
   if (loaded.ok()) loaded = kv->LoadSequence();
+  if (loaded.ok()) loaded = co_await kv->LookAtSpace();
   if (!loaded.ok()) {
     (void)co_await kv->Close();
     co_return Annotate(std::move(loaded), "metadata store " + kv->dir_);
@@ -270,6 +271,8 @@ io::Task<void> RocksKv::Flush() {
     Batch* const batch = gathering();
     if (batch->last_sequence == 0 || !latched_.ok()) break;
     gathering_ ^= 1;
+    // A file system that cannot tell its space will tell by failing the write.
+    (void)co_await LookAtSpace();
     absl::Status written = co_await WriteOut(batch);
     Finish(batch, std::move(written));
   }
@@ -343,27 +346,33 @@ io::Task<absl::Status> RocksKv::SkipTo(uint64_t sequence) {
   co_return co_await Durable(sequence);
 }
 
-io::Task<absl::Status> RocksKv::CheckSpace(const KvCommit* commit) {
-  const io::TimeNs now = env_->NowNs();
-  if (space_checked_ns_ == 0 ||
-      now - space_checked_ns_ >= kSpaceCheckIntervalNs) {
-    space_checked_ns_ = now;
-    absl::StatusOr<io::DiskSpace> space = co_await env_->Space(dir_);
-    if (!space.ok())
-      co_return Annotate(space.status(), "free space of " + dir_);
-    free_bytes_ = space->free_bytes;
-  }
-  if (free_bytes_ >= options_.reserve_bytes) co_return absl::OkStatus();
+bool RocksKv::Fits(const KvCommit& commit) const {
+  if (free_bytes_ >= options_.reserve_bytes) return true;
   const auto deletes = static_cast<size_t>(std::ranges::count_if(
-      commit->writes,
+      commit.writes,
       [](const KvWrite& write) { return !write.value.has_value(); }));
   const bool low = free_bytes_ < options_.reserve_bytes / 2;
-  if (deletes == commit->writes.size() || (!low && deletes > 0)) {
-    co_return absl::OkStatus();
-  }
+  return deletes == commit.writes.size() || (!low && deletes > 0);
+}
+
+// Suspends only if the last look said that there is too little.
+io::Task<absl::Status> RocksKv::CheckSpace(const KvCommit* commit) {
+  if (Fits(*commit)) co_return absl::OkStatus();
+  CAIRN_CO_RETURN_IF_ERROR(co_await LookAtSpace());
+  if (Fits(*commit)) co_return absl::OkStatus();
   co_return absl::ResourceExhaustedError(absl::StrCat(
       "metadata store ", dir_, " keeps ", options_.reserve_bytes,
       " bytes free to be able to delete; its file system has ", free_bytes_));
+}
+
+io::Task<absl::Status> RocksKv::LookAtSpace() {
+  const io::TimeNs now = env_->NowNs();
+  if (now < look_again_ns_) co_return absl::OkStatus();
+  look_again_ns_ = now + kSpaceCheckIntervalNs;
+  const absl::StatusOr<io::DiskSpace> space = co_await env_->Space(dir_);
+  if (!space.ok()) co_return Annotate(space.status(), "free space of " + dir_);
+  free_bytes_ = space->free_bytes;
+  co_return absl::OkStatus();
 }
 
 io::Task<absl::Status> RocksKv::Close() {

@@ -15,7 +15,7 @@
 // Space:      below kKvReserveBytes free only commits that delete something,
 //             below half of it only commits that do nothing else; others end
 //             with kResourceExhausted and change nothing. Looked at most once
-//             a second.
+//             a second, with a batch or before refusing.
 // Threads:    one loop owns it. RocksDB's threads, and the one that writes a
 //             batch (Env::RunBlocking), stay behind it. Reads that miss
 //             RocksDB's cache block the loop for one disk read.
@@ -96,7 +96,10 @@ class RocksKv final : public KvEngine {
   // Everything of a commit that must happen without a suspension in between.
   absl::StatusOr<uint64_t> Decide(KvCommit commit);
   void Enqueue(std::vector<KvWrite> writes);
+  // Whether the reserve, as last seen, allows the commit.
+  bool Fits(const KvCommit& commit) const;
   io::Task<absl::Status> CheckSpace(const KvCommit* commit);
+  io::Task<absl::Status> LookAtSpace();
 
   io::Task<void> Flush();
   io::Task<absl::Status> WriteOut(Batch* batch);
@@ -121,7 +124,7 @@ class RocksKv final : public KvEngine {
   bool closed_ = false;
 
   uint64_t free_bytes_ = 0;
-  io::TimeNs space_checked_ns_ = 0;
+  io::TimeNs look_again_ns_ = 0;
 
   io::Gate gate_;
 };
