@@ -26,7 +26,7 @@ namespace cairn::client {
 
 // Memory that a stripe in flight owns.
 struct OwnedBytes {
-  std::string text;
+  std::unique_ptr<std::string> text;
   std::vector<io::Buffer> buffers;
 };
 
