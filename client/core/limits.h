@@ -26,6 +26,11 @@ inline constexpr io::TimeNs kMapRefreshPause = 100 * io::kMillisecond;
 // Metadata connections carry many small frames: read them in bulk.
 inline constexpr uint32_t kMetaReadAheadBytes = 64 * 1024;
 
+// One question about a set waits at the server at most this long, well below
+// kMetaAttemptTimeout.
+inline constexpr io::TimeNs kWaitSetPause = 5 * io::kSecond;
+static_assert(kWaitSetPause * 2 < kMetaAttemptTimeout);
+
 // Extents in one commit; the service takes no more.
 inline constexpr uint64_t kExtentsPerCommit = 100;
 inline constexpr uint32_t kExtentsPerPage = 1000;
@@ -43,6 +48,11 @@ inline constexpr uint64_t kWindowFloorBytes = 2 * format::kChunkBytesMax;
 // Tensor runs shorter than this are gathered through pool memory instead of
 // being named one by one to the kernel.
 inline constexpr uint64_t kGatherRunBytes = 4 * format::kKiB;
+
+// Pool buffers that one stripe may gather strided tensors into. Stripes that
+// hold some and wait for parity never starve each other: see the assertion on
+// the pool below and the window on stripes in flight.
+inline constexpr uint64_t kStagingBuffersMax = 4;
 
 inline constexpr uint64_t kRepairExamplesMax = 16;
 
