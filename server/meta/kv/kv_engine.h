@@ -3,7 +3,8 @@
 //
 // Model:      keys and values are bytes, keys in bytewise order. Each commit
 //             has a sequence number, ascending; each key remembers the sequence
-//             that wrote it last (its version; 0: absent).
+//             that wrote it last (its version; 0: absent). Keys are not empty
+//             and do not start with a zero byte (kKvReservedPrefix).
 // Isolation:  a transaction reads the newest state at any time, collects what
 //             it read, and commits only if none of it changed (optimistic).
 // Durability: OK from Commit() means on stable storage. Reads may see commits
@@ -70,13 +71,21 @@ class KvEngine {
   virtual io::Task<absl::StatusOr<std::vector<KvPair>>> Scan(
       std::string begin, std::string end, uint32_t limit) = 0;
 
-  // The sequence of the commit. kAborted: something expected has changed; read
-  // again and retry. kInvalidArgument: over the limits. kUnavailable: the
-  // outcome is unknown (read back before repeating), or the store is latched.
+  // The sequence of the commit; without writes, the newest sequence that it was
+  // checked against, which is durable by then. kAborted: something expected has
+  // changed; read again and retry. kInvalidArgument: over the limits.
+  // kUnavailable: the outcome is unknown (read back before repeating), or the
+  // store is latched.
   virtual io::Task<absl::StatusOr<uint64_t>> Commit(KvCommit commit) = 0;
 
   // Waits until everything up to `sequence` is durable.
   virtual io::Task<absl::Status> AwaitDurable(uint64_t sequence) = 0;
+
+  // Raises sequence() to at least `sequence`, durably; later commits come after
+  // it. For one use: going on after a loss of metadata that the operator has
+  // accepted, past every number that the lost commits can have had
+  // (high_water_mark.h). kInvalidArgument: sequence() is past it already.
+  virtual io::Task<absl::Status> SkipTo(uint64_t sequence) = 0;
 
   // Newest sequence seen by reads, and newest durable one.
   virtual uint64_t sequence() const = 0;
