@@ -13,10 +13,11 @@ constexpr uint64_t kHeaderBytes = sizeof(format::FrameHeader);
 
 }  // namespace
 
-FrameReader::FrameReader(Env* env, Stream* stream, ReadAhead read_ahead)
+FrameReader::FrameReader(Executor* executor, Stream* stream,
+                         ReadAhead read_ahead)
     : stream_(stream),
       read_ahead_(read_ahead),
-      watch_(env, stream, kReadStallTimeout) {}
+      watch_(executor, stream, kReadStallTimeout) {}
 
 bool FrameReader::reads_ahead() const {
   if (read_ahead_.bytes > 0) return true;

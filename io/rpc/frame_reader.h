@@ -41,7 +41,7 @@ struct PayloadResult {
 
 class FrameReader {
  public:
-  FrameReader(Env* env, Stream* stream, ReadAhead read_ahead);
+  FrameReader(Executor* executor, Stream* stream, ReadAhead read_ahead);
   FrameReader(const FrameReader&) = delete;
   FrameReader& operator=(const FrameReader&) = delete;
 

@@ -14,8 +14,10 @@ ConstBytes HeaderBytes(const OutgoingFrame& frame) {
 
 }  // namespace
 
-FrameWriter::FrameWriter(Env* env, Stream* stream)
-    : stream_(stream), watch_(env, stream, kWriteStallTimeout), wake_(env) {
+FrameWriter::FrameWriter(Executor* executor, Stream* stream)
+    : stream_(stream),
+      watch_(executor, stream, kWriteStallTimeout),
+      wake_(executor) {
   spans_.reserve(2 * kGatherFramesMax);
 }
 

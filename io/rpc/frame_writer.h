@@ -53,7 +53,7 @@ struct OutgoingFrame {
 
 class FrameWriter {
  public:
-  FrameWriter(Env* env, Stream* stream);
+  FrameWriter(Executor* executor, Stream* stream);
   ~FrameWriter();
 
   // Takes a frame; fills in the header's lengths and checksums. `source` may be
