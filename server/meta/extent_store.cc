@@ -88,9 +88,10 @@ io::Task<absl::StatusOr<std::vector<Extent>>> LoadExtents(
     Txn* txn, InodeId inode, uint64_t offset, uint64_t length,
     uint32_t limit) {
   // Keys are ends: the first one of interest ends at `offset` or later.
-  const absl::StatusOr<std::vector<KvPair>> pairs = co_await txn->Scan(
-      format::ExtentKey(inode, offset),
-      format::RangeOf(KeyKind::kExtent, {inode.value}).end, limit);
+  format::KeyRange range = format::RangeOf(KeyKind::kExtent, {inode.value});
+  range.begin = format::ExtentKey(inode, offset);
+  const absl::StatusOr<std::vector<KvPair>> pairs =
+      co_await txn->Scan(range.begin, range.end, limit);
   if (!pairs.ok()) co_return pairs.status();
   std::vector<Extent> extents;
   for (const KvPair& pair : *pairs) {
