@@ -38,6 +38,10 @@ inline constexpr uint64_t kKvReserveBytes = 256 * format::kMiB;
 static_assert(kKvReserveBytes >=
               4 * kRocksWriteBuffersMax * kRocksWriteBufferBytes);
 
+// Pause between two writes of the high-water mark, in nanoseconds: commits go
+// on meanwhile, and a mark after each would double the disk's flushes.
+inline constexpr uint64_t kMarkIntervalNs = 10'000'000;
+
 // How far an operator's "accept the loss" moves the sequence past the newest
 // mark: more than any commits that can have been in flight or unmarked.
 inline constexpr uint64_t kKvSequenceGap = 1ULL << 24;

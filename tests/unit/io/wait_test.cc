@@ -1,54 +1,14 @@
 #include "io/wait.h"
 
-#include <deque>
-#include <map>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/support/manual_executor.h"
 
 namespace cairn::io {
 namespace {
 
-// A loop with a hand-moved clock.
-class ManualExecutor : public Executor {
- public:
-  TimeNs NowNs() override { return now_; }
-  void Schedule(std::coroutine_handle<> handle) override {
-    ready_.push_back(handle);
-  }
-  void AddTimer(TimeNs deadline, Timer* timer) override {
-    timers_.emplace(deadline, timer);
-  }
-  bool RemoveTimer(Timer* timer) override {
-    for (auto it = timers_.begin(); it != timers_.end(); ++it) {
-      if (it->second != timer) continue;
-      timers_.erase(it);
-      return true;
-    }
-    return false;
-  }
-  void Drain() {
-    while (!ready_.empty()) {
-      const std::coroutine_handle<> next = ready_.front();
-      ready_.pop_front();
-      next.resume();
-    }
-  }
-  void AdvanceTo(TimeNs now) {
-    now_ = now;
-    while (!timers_.empty() && timers_.begin()->first <= now_) {
-      Timer* const timer = timers_.begin()->second;
-      timers_.erase(timers_.begin());
-      timer->Fire();
-      Drain();
-    }
-  }
-
- private:
-  TimeNs now_ = 1;
-  std::deque<std::coroutine_handle<>> ready_;
-  std::multimap<TimeNs, Timer*> timers_;
-};
+using testing::ManualExecutor;
 
 Task<void> AcquireInto(Semaphore* semaphore, uint64_t units, TimeNs deadline,
                        int id, std::vector<int>* order) {
