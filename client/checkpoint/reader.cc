@@ -46,8 +46,9 @@ Task<absl::StatusOr<LoadPlan>> MakePlan(
   // In order of name, so that each block of the manifest is fetched once.
   std::vector<const MutableTensorView*> sorted;
   for (const MutableTensorView& view : views) sorted.push_back(&view);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto* a, const auto* b) { return a->name < b->name; });
+  std::stable_sort(
+      sorted.begin(), sorted.end(),
+      [](const auto* a, const auto* b) { return a->name < b->name; });
   LoadPlan plan;
   const uint64_t seed = load->core->env()->Random();
   for (const MutableTensorView* view : sorted) {

@@ -31,7 +31,8 @@ std::set<StripeName> StripesOf(const Core& core,
   const auto map = core.map();
   for (const format::Extent& extent : extents.All()) {
     const format::Pool* pool = map->FindPool(extent.blob.pool());
-    const uint64_t size = pool == nullptr ? extent.length : pool->stripe_bytes();
+    const uint64_t size =
+        pool == nullptr ? extent.length : pool->stripe_bytes();
     const uint64_t last = (extent.blob_offset + extent.length - 1) / size;
     for (uint64_t s = extent.blob_offset / size; s <= last; ++s) {
       stripes.emplace(extent.blob.value, static_cast<uint32_t>(s));
