@@ -36,10 +36,6 @@ class LogIndexTest : public ::testing::Test {
     std::vector<IndexOp> ops = {{IndexOp::Kind::kPut, key, value}};
     return Await(&world_, index_->Commit(std::move(ops)));
   }
-  absl::Status Erase(std::string key) {
-    std::vector<IndexOp> ops = {{IndexOp::Kind::kErase, key, ""}};
-    return Await(&world_, index_->Commit(std::move(ops)));
-  }
   std::string Get(std::string key) {
     auto value = Await(&world_, index_->Get(key));
     CAIRN_CHECK(value.ok());
@@ -55,28 +51,6 @@ class LogIndexTest : public ::testing::Test {
   sim::SimEnv* env_;
   std::unique_ptr<ChunkIndex> index_;
 };
-
-TEST_F(LogIndexTest, CommitsAreThereAfterReopening) {
-  ASSERT_OK(Put("a", "1"));
-  ASSERT_OK(Put("b", "2"));
-  ASSERT_OK(Put("a", "3"));
-  ASSERT_OK(Erase("b"));
-  ASSERT_OK(Reopen());
-  EXPECT_EQ(Get("a"), "3");
-  EXPECT_EQ(Get("b"), "(none)");
-}
-
-TEST_F(LogIndexTest, ScanGivesPagesInKeyOrder) {
-  for (const char* key : {"d", "a", "c", "b"}) ASSERT_OK(Put(key, key));
-  auto page = Await(&world_, index_->Scan("", 3));
-  ASSERT_OK(page);
-  ASSERT_EQ(page->size(), 3u);
-  EXPECT_EQ((*page)[0].key, "a");
-  EXPECT_EQ((*page)[2].key, "c");
-  page = Await(&world_, index_->Scan("c", 3));
-  ASSERT_EQ(page->size(), 1u);
-  EXPECT_EQ((*page)[0].value, "d");
-}
 
 TEST_F(LogIndexTest, CommitSurvivesPowerLoss) {
   ASSERT_OK(Put("a", "1"));

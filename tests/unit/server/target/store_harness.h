@@ -87,6 +87,12 @@ class TestChunk {
   std::unique_ptr<uint8_t, Freer> memory_;
 };
 
+// What tests/kill/target_kill_child.cc puts: sizes from 1 byte to 200 KiB.
+inline TestChunk KillTestChunk(uint64_t blob, uint32_t stripe) {
+  const uint64_t size = 1 + format::Mix64(blob * 1000 + stripe) % 200'000;
+  return TestChunk(MakeChunkId(blob, stripe), size);
+}
+
 inline io::Task<absl::Status> PutChunk(ChunkStore* store,
                                        const TestChunk* chunk,
                                        uint64_t meta_sequence = 0) {
