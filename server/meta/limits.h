@@ -28,9 +28,8 @@ static_assert(kKvQueuedBytesMax >= 2 * kKvBytesMax);
 inline constexpr uint64_t kRocksBlockCacheBytes = 64 * format::kMiB;
 inline constexpr uint64_t kRocksWriteBufferBytes = 32 * format::kMiB;
 inline constexpr int kRocksWriteBuffersMax = 2;
-// The log that RocksDB keeps of its own work.
-inline constexpr uint64_t kRocksInfoLogBytesMax = 4 * format::kMiB;
-inline constexpr uint64_t kRocksInfoLogsMax = 4;
+// Longest line of RocksDB's in our log.
+inline constexpr uint64_t kRocksLogLineBytesMax = 512;
 // With less than this free on its file system the engine takes deletes only:
 // RocksDB needs room to flush its buffers and to compact, and a metadata store
 // that hits the end of the disk in the middle of that cannot even free space.
