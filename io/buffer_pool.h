@@ -13,7 +13,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <list>
 #include <utility>
 #include <vector>
 
@@ -62,7 +62,7 @@ class BufferPool {
   // Waits for a buffer of at least `size_bytes` (1 to kChunkBytesMax), first
   // come first served. An empty Buffer: the deadline passed.
   Task<Buffer> Acquire(uint64_t size_bytes, TimeNs deadline = kNoDeadline);
-  // An empty Buffer when none is free.
+  // An empty Buffer when none is free, or when others wait for one.
   Buffer TryAcquire(uint64_t size_bytes);
 
   // The one region all buffers come from, for registration with a ring.
@@ -72,18 +72,23 @@ class BufferPool {
 
  private:
   friend class Buffer;
-  struct Large;  // Bookkeeping of one large buffer cut into small ones.
+  struct Pending;  // One waiting Acquire().
+  Buffer Take(uint64_t size_bytes);
+  Buffer TakeSmall();
   void Return(format::MutableBytes bytes);
+  void ReturnSmall(uint32_t large, uint8_t* address);
+  void Grant();  // Hands free buffers to the head of the line.
+  uint8_t* AddressOf(uint32_t large) const;
   uint32_t IndexOf(const uint8_t* address) const;
 
-  WaitQueue waiters_;
+  Executor* const executor_;
   format::MutableBytes region_;
-  std::unique_ptr<uint8_t, void (*)(uint8_t*)> mapping_;
+  std::list<Pending*> waiting_;
   std::vector<uint32_t> free_large_;       // LIFO of indices.
   std::vector<uint64_t> small_free_mask_;  // Per large: free small slots.
   std::vector<bool> is_cut_;               // Per large: cut into small ones.
   std::vector<uint32_t> partly_free_;      // Cut, with at least one free slot.
-  uint64_t in_use_ = 0;
+  uint64_t in_use_bytes_ = 0;
 };
 
 }  // namespace cairn::io

@@ -47,6 +47,7 @@ inline constexpr uint64_t kTensorNameBytesMax = 4096;
 inline constexpr uint32_t kRanksMax = 1u << 20;  // World size of one set.
 inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
 inline constexpr uint64_t kTensorsPerFileMax = 1'000'000;
+inline constexpr uint32_t kJsonDepthMax = 128;  // As the reference's parser.
 
 static_assert(kChunkBytesMax % kBlockBytes == 0);
 static_assert(kBlockBytes % kDiskAlignBytes == 0);

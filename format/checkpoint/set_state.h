@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "format/base/inode_type.h"
+
 namespace cairn::format {
 
 enum class SetState : uint32_t {
@@ -10,12 +12,6 @@ enum class SetState : uint32_t {
   kPublished = 2,  // Visible, complete, immutable.
   kFenced = 3,     // A newer attempt took over; will be reclaimed.
   kFailed = 4,     // Cannot be published (overlapping slices, say).
-};
-
-enum class InodeType : uint32_t {
-  kFile = 1,
-  kDirectory = 2,
-  kSymlink = 3,
 };
 
 }  // namespace cairn::format

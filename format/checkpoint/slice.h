@@ -1,14 +1,19 @@
 // Slices of row-major tensors, and which bytes of one lie in another: the
 // arithmetic of resharded loads.
 //
-// Offsets and lengths are in bits inside, so that sub-byte types work; results
-// are in bytes, and a cut inside a byte is an error.
+// Units:   offsets and shapes count elements; runs count bytes. Positions are
+//          in bits inside, so that sub-byte types work; a cut inside a byte is
+//          an error.
+// Shapes:  row-major; a tensor without dimensions has one element; a dimension
+//          of 0 is legal and makes the tensor empty.
+// Threads: pure functions; safe from anywhere.
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "format/checkpoint/dtype.h"
 
@@ -32,16 +37,23 @@ absl::Status ValidateSlice(const std::vector<uint64_t>& global_shape,
                            const Slice& slice);
 
 // The runs of the intersection of `from` and `to` (both slices of one global
-// tensor), in ascending order of to_offset, neighbours merged. Empty: they do
-// not meet. kInvalidArgument: a sub-byte type is cut inside a byte.
+// tensor), in ascending order of to_offset, as long as possible. Empty: they do
+// not meet. Costs time and memory in proportion to the number of runs.
+// kInvalidArgument: the slices have not the same number of dimensions, one ends
+// over 2^64 or is larger than that, or a sub-byte type is cut inside a byte.
 absl::StatusOr<std::vector<CopyRun>> IntersectRuns(Dtype dtype,
                                                    const Slice& from,
                                                    const Slice& to);
 
 // How `ranks` ranks share a tensor: along its first dimension that is at least
-// `ranks` long (else the longest), as evenly as possible; later ranks may get
-// empty slices. Sub-byte types are cut at whole bytes.
-Slice EvenSlice(Dtype dtype, const std::vector<uint64_t>& global_shape,
-                uint32_t rank, uint32_t ranks);
+// `ranks` long (else the longest, of which later ranks get nothing), as evenly
+// as possible. Sub-byte types are cut at whole bytes, which may rule out a
+// dimension. Every element is in exactly one rank's slice.
+// nullopt: this rank holds nothing. An indivisible tensor (one without
+// elements or without dimensions) is held, whole, by rank 0.
+// Requires: rank < ranks, and a shape that TensorBytes() accepts.
+std::optional<Slice> EvenSlice(Dtype dtype,
+                               const std::vector<uint64_t>& global_shape,
+                               uint32_t rank, uint32_t ranks);
 
 }  // namespace cairn::format

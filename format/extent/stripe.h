@@ -25,12 +25,20 @@ struct ChunkRange {
   friend bool operator==(const ChunkRange&, const ChunkRange&) = default;
 };
 
-// The chunk ranges that hold [offset, offset + length) of `blob`, in order.
+// No blob reaches this offset: where the last allowed stripe ends. Decoders of
+// extents check it, because ChunksOfRange() takes its caller's word.
+inline uint64_t BlobBytesMax(const Pool& pool) {
+  return uint64_t{kStripesPerBlobMax} * pool.stripe_bytes();
+}
+
+// The chunk ranges that hold [offset, offset + length) of `blob`, in order;
+// none for length 0. offset + length <= BlobBytesMax(pool) (checked).
 std::vector<ChunkRange> ChunksOfRange(const Pool& pool, BlobId blob,
                                       uint64_t offset, uint64_t length);
 
 // Bytes that shard `shard` stores of a stripe with `stripe_bytes` user bytes
-// (1 to k * chunk_size).
+// (1 to k * chunk_size, checked). 0: the stripe has no bytes for this shard,
+// and the chunk need not exist.
 uint64_t ShardBytes(const Pool& pool, uint32_t shard, uint64_t stripe_bytes);
 
 inline uint64_t StripeStart(const Pool& pool, uint32_t stripe) {

@@ -7,7 +7,9 @@
 // payload (format/checksum). A frame without payload has no trailer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -70,5 +72,27 @@ absl::StatusOr<FrameHeader> ParseFrameHeader(ConstBytes bytes);
 
 // kDataLoss: the body is not the one the header was sealed with.
 absl::Status CheckFrameBody(const FrameHeader& header, ConstBytes body);
+
+// --- The trailer: u64 status, then u64 checksums.
+
+// Bytes of a trailer with this many checksums.
+constexpr uint32_t TrailerBytes(uint32_t checksums) {
+  return 8 * (1 + checksums);
+}
+
+// Fills in a trailer of TrailerBytes(checksums.size()) bytes (checked). A
+// status other than kOk tells the receiver that the payload before it is not
+// to be used: the sender found out while it sent.
+void FillTrailer(MutableBytes trailer, absl::StatusCode status,
+                 std::span<const uint64_t> checksums);
+
+// OK: the sender stands by its payload. Otherwise the sender's status code;
+// kDataLoss if the trailer is no trailer.
+absl::Status TrailerStatus(ConstBytes trailer);
+
+// How many checksums a trailer holds; 0 if it is no trailer.
+uint32_t TrailerChecksumCount(ConstBytes trailer);
+// Checksum number `index`, below TrailerChecksumCount() (checked).
+uint64_t TrailerChecksum(ConstBytes trailer, uint32_t index);
 
 }  // namespace cairn::format

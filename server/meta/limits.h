@@ -45,4 +45,65 @@ inline constexpr uint64_t kMarkIntervalNs = 10'000'000;
 // mark: more than any commits that can have been in flight or unmarked.
 inline constexpr uint64_t kKvSequenceGap = 1ULL << 24;
 
+// --- The service.
+// Tries of one transaction that conflicts, and the wait between them at most
+// (doubling from the least, with jitter).
+inline constexpr uint32_t kTxnAttemptsMax = 24;
+inline constexpr uint64_t kTxnBackoffNsMin = 100'000;
+inline constexpr uint64_t kTxnBackoffNsMax = 20'000'000;
+// Ids are taken from the store this many at a time.
+inline constexpr uint64_t kIdsPerRange = 1024;
+
+inline constexpr uint32_t kSessionsMax = 1u << 17;
+inline constexpr uint64_t kClientNameBytesMax = 1024;
+inline constexpr uint32_t kBlobsPerAllocationMax = 48;
+// Stored results that one mutation may forget on its way.
+inline constexpr uint32_t kResultsForgottenPerTxn = 8;
+// Mutations of one session being carried out or waiting for a twin.
+inline constexpr uint32_t kMutationsInFlightMax = 4096;
+
+inline constexpr uint32_t kDirectoryDepthMax = 512;
+inline constexpr uint32_t kSymlinksFollowedMax = 40;
+inline constexpr uint32_t kLinksMax = 65'000;
+inline constexpr uint32_t kReadDirEntriesMax = 1024;
+inline constexpr uint32_t kExtentsPerAnswerMax = 4096;
+inline constexpr uint64_t kAnswerBytesMax = 1 * format::kMiB;
+
+inline constexpr uint32_t kExtentsPerCommitMax = 100;
+inline constexpr uint64_t kFileBytesMax = 1ULL << 62;
+// Records that one transaction takes apart at most: each costs up to four
+// operations (record, reference, its expectation, garbage).
+inline constexpr uint32_t kExtentsFreedPerTxn = 24;
+inline constexpr uint32_t kKeysErasedPerTxn = 100;
+// Operations that a transaction keeps for what is not extents.
+inline constexpr uint32_t kTxnOpsReserved = 20;
+static_assert(4 * kExtentsFreedPerTxn + kTxnOpsReserved <= kKvOpsMax);
+static_assert(2 * kBlobsPerAllocationMax + kTxnOpsReserved <= kKvOpsMax);
+static_assert(kKeysErasedPerTxn + kTxnOpsReserved <= kKvOpsMax);
+
+// Checkpoint sets.
+inline constexpr uint64_t kSetIdBytesMax = 255;
+inline constexpr uint64_t kManifestPieceBytes = 256 * format::kKiB;
+inline constexpr uint64_t kManifestPartBytesMax = 3 * format::kMiB;
+inline constexpr uint32_t kManifestPiecesPerTxn = 3;
+// The header travels in one message.
+inline constexpr uint64_t kManifestHeaderBytesMax = 3 * format::kMiB;
+inline constexpr uint64_t kManifestAnswerBytesMax = 2 * format::kMiB;
+inline constexpr uint64_t kManifestTxnBytesMax = 768 * format::kKiB;
+inline constexpr uint32_t kMissingRanksShown = 64;
+inline constexpr uint32_t kSetsPerAnswerMax = 256;
+inline constexpr uint32_t kSetFilesShown = 4096;
+inline constexpr uint32_t kWaitSetMsMax = 60'000;
+static_assert(kManifestPiecesPerTxn * kManifestPieceBytes <=
+              kManifestTxnBytesMax);
+static_assert(kManifestTxnBytesMax < kKvBytesMax);
+static_assert(kManifestPartBytesMax < format::kFrameBodyBytesMax);
+static_assert(kManifestHeaderBytesMax < format::kFrameBodyBytesMax);
+
+// Trash and garbage: entries looked at in one pass, blobs in one order.
+inline constexpr uint32_t kTrashPerPass = 64;
+inline constexpr uint32_t kGarbagePerPass = 256;
+// Counting for status stops here and shows this much.
+inline constexpr uint32_t kStatusCountMax = 100'000;
+
 }  // namespace cairn::server

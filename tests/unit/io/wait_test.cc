@@ -1,54 +1,14 @@
 #include "io/wait.h"
 
-#include <deque>
-#include <map>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/support/manual_executor.h"
 
 namespace cairn::io {
 namespace {
 
-// A loop with a hand-moved clock.
-class ManualExecutor : public Executor {
- public:
-  TimeNs NowNs() override { return now_; }
-  void Schedule(std::coroutine_handle<> handle) override {
-    ready_.push_back(handle);
-  }
-  void AddTimer(TimeNs deadline, Timer* timer) override {
-    timers_.emplace(deadline, timer);
-  }
-  bool RemoveTimer(Timer* timer) override {
-    for (auto it = timers_.begin(); it != timers_.end(); ++it) {
-      if (it->second != timer) continue;
-      timers_.erase(it);
-      return true;
-    }
-    return false;
-  }
-  void Drain() {
-    while (!ready_.empty()) {
-      const std::coroutine_handle<> next = ready_.front();
-      ready_.pop_front();
-      next.resume();
-    }
-  }
-  void AdvanceTo(TimeNs now) {
-    now_ = now;
-    while (!timers_.empty() && timers_.begin()->first <= now_) {
-      Timer* const timer = timers_.begin()->second;
-      timers_.erase(timers_.begin());
-      timer->Fire();
-      Drain();
-    }
-  }
-
- private:
-  TimeNs now_ = 1;
-  std::deque<std::coroutine_handle<>> ready_;
-  std::multimap<TimeNs, Timer*> timers_;
-};
+using testing::ManualExecutor;
 
 Task<void> AcquireInto(Semaphore* semaphore, uint64_t units, TimeNs deadline,
                        int id, std::vector<int>* order) {
@@ -96,6 +56,32 @@ TEST(Semaphore, WaiterThatGivesUpLetsTheNextOneIn) {
   loop.AdvanceTo(100);
   EXPECT_EQ(order, (std::vector<int>{1, -2, 3}));
   semaphore.Release(2);
+}
+
+Task<void> AcquireOrCancel(Semaphore* semaphore, CancelToken* cancel,
+                           WaitResult* result) {
+  *result = co_await semaphore->Acquire(1, kNoDeadline, cancel);
+}
+
+// The cancelled waiter is still in line when the units come free: it has not
+// resumed yet.
+TEST(Semaphore, UnitsPassOverAWaiterThatWasJustCancelled) {
+  ManualExecutor loop;
+  Gate gate(&loop);
+  Semaphore semaphore(&loop, 1);
+  CancelToken cancel;
+  std::vector<int> order;
+  WaitResult result = WaitResult::kWoken;
+  EXPECT_TRUE(semaphore.TryAcquire());
+  gate.Spawn(AcquireOrCancel(&semaphore, &cancel, &result));
+  gate.Spawn(AcquireInto(&semaphore, 1, kNoDeadline, 2, &order));
+  cancel.Cancel();
+  semaphore.Release();
+  loop.Drain();
+  EXPECT_EQ(result, WaitResult::kCancelled);
+  EXPECT_EQ(order, (std::vector<int>{2}));
+  semaphore.Release();
+  EXPECT_EQ(semaphore.available(), 1u);
 }
 
 TEST(Event, CancelEndsTheWaitAndLaterWaitsAtOnce) {

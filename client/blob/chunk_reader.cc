@@ -1,0 +1,141 @@
+#include "client/blob/chunk_reader.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/blob/chunk_payload.h"
+#include "client/blob/degraded_reader.h"
+#include "format/wire/target.pb.h"
+
+namespace cairn::client {
+
+using format::ChunkId;
+using format::Pool;
+using format::TargetId;
+using io::Task;
+using io::TimeNs;
+
+namespace {
+
+struct Place {
+  TargetId target;
+  uint32_t pg = 0;
+};
+
+absl::StatusOr<Place> PlaceOf(const format::ClusterMap& map, ChunkId chunk) {
+  const Pool* pool = map.FindPool(chunk.blob.pool());
+  if (pool == nullptr || chunk.shard >= pool->scheme.shards()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(ToString(chunk), ": no such pool or shard in the map"));
+  }
+  const uint32_t pg = pool->PgOf(chunk.blob, chunk.stripe);
+  return Place{pool->PgTargets(pg)[chunk.shard], pg};
+}
+
+}  // namespace
+
+std::string ChunkPlaceName(const Core& core, ChunkId chunk) {
+  const auto map = core.map();
+  const absl::StatusOr<Place> place = PlaceOf(*map, chunk);
+  if (!place.ok()) return ToString(chunk);
+  const format::TargetInfo* info = map->FindTarget(place->target);
+  return absl::StrCat(ToString(chunk), " on target ", place->target.value, " (",
+                      info == nullptr ? std::string("unknown") : info->address,
+                      ")");
+}
+
+Task<absl::Status> GetChunkOnce(Core* core, ChunkId chunk, uint64_t offset,
+                                MutableGather to,
+                                format::TrafficClass traffic_class,
+                                TimeNs deadline, uint64_t* stripe_bytes) {
+  const auto map = core->map();
+  const absl::StatusOr<Place> place = PlaceOf(*map, chunk);
+  if (!place.ok()) co_return place.status();
+  absl::StatusOr<io::Channel*> channel = core->TargetChannel(place->target);
+  if (!channel.ok()) co_return channel.status();
+  wire::GetChunkRequest request;
+  request.set_target(place->target.value);
+  request.mutable_chunk()->set_blob(chunk.blob.value);
+  request.mutable_chunk()->set_stripe(chunk.stripe);
+  request.mutable_chunk()->set_shard(chunk.shard);
+  request.set_pg(place->pg);
+  request.set_offset(offset);
+  request.set_length(TotalBytes(to));
+  request.set_meta_sequence(core->meta_sequence());
+  ChunkSink sink(chunk, offset, &to);
+  io::CallOptions call;
+  call.deadline = deadline;
+  call.traffic_class = traffic_class;
+  if (request.length() > 0) call.sink = &sink;
+  ++core->counters()->calls;
+  auto response = co_await io::CallProto<wire::GetChunkResponse>(
+      *channel, format::Method::kGetChunk, request, call);
+  if (!response.ok()) co_return response.status();
+  if (request.length() > 0 && !sink.verified()) {
+    co_return absl::DataLossError(
+        absl::StrCat(ToString(chunk), ": answered without its bytes"));
+  }
+  ++core->counters()->chunks_got;
+  core->counters()->payload_bytes_received += request.length();
+  if (stripe_bytes != nullptr) *stripe_bytes = response->stripe_bytes();
+  co_return absl::OkStatus();
+}
+
+namespace {
+
+void CountFailure(Core* core, ChunkId chunk, const absl::Status& status) {
+  const bool corrupt = status.code() == absl::StatusCode::kDataLoss ||
+                       status.code() == absl::StatusCode::kNotFound;
+  ++(corrupt ? core->repairs()->chunks_corrupt
+             : core->repairs()->chunks_unreachable);
+  core->NoteRepair(absl::StrCat(ChunkPlaceName(*core, chunk), ": ",
+                                status.message()));
+}
+
+bool MayPass(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable ||
+         status.code() == absl::StatusCode::kDeadlineExceeded ||
+         status.code() == absl::StatusCode::kFailedPrecondition;
+}
+
+// One round: the chunk itself, then whatever else the scheme offers.
+Task<absl::Status> ReadRound(Core* core, const ChunkRead* read,
+                             bool count_failure) {
+  const ChunkId chunk = read->range.chunk;
+  const TimeNs attempt =
+      std::min(read->deadline, core->env()->NowNs() + kChunkAttemptTimeout);
+  absl::Status direct =
+      co_await GetChunkOnce(core, chunk, read->range.offset, read->to,
+                            read->traffic_class, attempt, nullptr);
+  if (direct.ok()) co_return direct;
+  // A damaged transfer is told from a damaged chunk by asking once more.
+  if (direct.code() == absl::StatusCode::kDataLoss) {
+    absl::Status again =
+        co_await GetChunkOnce(core, chunk, read->range.offset, read->to,
+                              read->traffic_class, attempt, nullptr);
+    if (again.ok()) co_return again;
+  }
+  if (count_failure) CountFailure(core, chunk, direct);
+  co_return co_await ReadAround(core, read, std::move(direct));
+}
+
+}  // namespace
+
+Task<absl::Status> ReadChunkRange(Core* core, ChunkRead read) {
+  CAIRN_CHECK(TotalBytes(read.to) == read.range.length);
+  Backoff backoff(core->env(), read.deadline);
+  while (true) {
+    absl::Status status =
+        co_await ReadRound(core, &read, backoff.attempts() == 0);
+    if (status.ok() || !MayPass(status)) co_return status;
+    ++core->counters()->retries;
+    if (!co_await backoff.Pause()) {
+      co_return absl::DeadlineExceededError(absl::StrCat(
+          "reading ", ChunkPlaceName(*core, read.range.chunk),
+          ": not enough shards answered in time; last: ", status.message()));
+    }
+    (void)co_await core->RefreshMap(read.deadline);
+  }
+}
+
+}  // namespace cairn::client

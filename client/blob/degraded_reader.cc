@@ -1,0 +1,201 @@
+#include "client/blob/degraded_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "format/erasure/reed_solomon.h"
+
+namespace cairn::client {
+
+using format::ChunkId;
+using format::Pool;
+using io::Task;
+using io::TimeNs;
+
+namespace {
+
+// The search for k good shards of one range.
+struct Recovery {
+  Core* core;
+  const ChunkRead* read;
+  std::shared_ptr<const format::ClusterMap> map;
+  const Pool* pool;
+  uint64_t stripe_bytes = 0;
+  std::vector<io::Buffer> buffers;        // By shard; empty: not there.
+  std::vector<const uint8_t*> present;    // By shard; null: not there.
+  uint32_t lost = 0;                      // Proven missing or corrupt.
+  std::vector<std::string> causes;
+};
+
+TimeNs AttemptDeadline(const Recovery& r) {
+  return std::min(r.read->deadline,
+                  r.core->env()->NowNs() + kChunkAttemptTimeout);
+}
+
+bool ProvenLost(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kDataLoss ||
+         status.code() == absl::StatusCode::kNotFound;
+}
+
+void NoteCause(Recovery* r, ChunkId chunk, const absl::Status& status) {
+  if (ProvenLost(status)) ++r->lost;
+  r->causes.push_back(absl::StrCat(ChunkPlaceName(*r->core, chunk), ": ",
+                                   status.message()));
+}
+
+absl::Status Failure(const Recovery& r) {
+  const std::string text = absl::StrCat(
+      "cannot read ", ToString(r.read->range.chunk), ": ", r.causes.size(),
+      " of ", r.pool->scheme.shards(), " shards of the stripe failed [",
+      absl::StrJoin(r.causes, "; "), "]");
+  if (r.lost > r.pool->scheme.parity_shards) return absl::DataLossError(text);
+  return absl::UnavailableError(text);
+}
+
+Task<absl::Status> ReadAnotherCopy(Recovery* r) {
+  const format::ChunkRange& range = r->read->range;
+  for (uint32_t shard = 0; shard < r->pool->scheme.shards(); ++shard) {
+    if (shard == range.chunk.shard) continue;
+    const ChunkId copy{range.chunk.blob, range.chunk.stripe, shard};
+    absl::Status status = co_await GetChunkOnce(
+        r->core, copy, range.offset, r->read->to, r->read->traffic_class,
+        AttemptDeadline(*r), nullptr);
+    if (status.ok()) {
+      r->core->repairs()->bytes_decoded += range.length;
+      co_return status;
+    }
+    NoteCause(r, copy, status);
+  }
+  co_return Failure(*r);
+}
+
+// Any shard's record knows how long the stripe is.
+Task<absl::Status> LearnStripeBytes(Recovery* r) {
+  const ChunkId wanted = r->read->range.chunk;
+  absl::Status last = absl::UnavailableError("no shard answered");
+  for (uint32_t shard = 0; shard < r->pool->scheme.shards(); ++shard) {
+    if (shard == wanted.shard) continue;
+    const ChunkId other{wanted.blob, wanted.stripe, shard};
+    last = co_await GetChunkOnce(r->core, other, 0, {},
+                                 r->read->traffic_class, AttemptDeadline(*r),
+                                 &r->stripe_bytes);
+    if (!last.ok()) continue;
+    if (r->stripe_bytes > 0 && r->stripe_bytes <= r->pool->stripe_bytes()) {
+      co_return last;
+    }
+    last = absl::DataLossError("impossible stripe length in a shard's record");
+  }
+  // Every other shard failed; reading them again in turn names the causes.
+  r->stripe_bytes = r->pool->stripe_bytes();
+  co_return absl::OkStatus();
+}
+
+// Reads the range of one other shard into a pool buffer, zero-padded past the
+// shard's own end.
+Task<void> FetchShard(Recovery* r, uint32_t shard) {
+  const format::ChunkRange& range = r->read->range;
+  const uint64_t shard_bytes =
+      format::ShardBytes(*r->pool, shard, r->stripe_bytes);
+  const uint64_t there = shard_bytes <= range.offset
+                             ? 0
+                             : std::min(range.length,
+                                        shard_bytes - range.offset);
+  io::Buffer buffer = co_await r->core->env()->pool()->Acquire(
+      range.length, r->read->deadline);
+  const ChunkId chunk{range.chunk.blob, range.chunk.stripe, shard};
+  if (!buffer) {
+    NoteCause(r, chunk, absl::DeadlineExceededError("no buffer in time"));
+    co_return;
+  }
+  if (there > 0) {
+    MutableGather to(1, buffer.bytes().first(there));
+    absl::Status status = co_await GetChunkOnce(
+        r->core, chunk, range.offset, std::move(to), r->read->traffic_class,
+        AttemptDeadline(*r), nullptr);
+    if (!status.ok()) {
+      NoteCause(r, chunk, status);
+      co_return;
+    }
+  }
+  std::memset(buffer.bytes().data() + there, 0, range.length - there);
+  r->present[shard] = buffer.bytes().data();
+  r->buffers[shard] = std::move(buffer);
+}
+
+uint32_t CountPresent(const Recovery& r) {
+  return static_cast<uint32_t>(
+      std::count_if(r.present.begin(), r.present.end(),
+                    [](const uint8_t* p) { return p != nullptr; }));
+}
+
+// Fetches shards, as many at once as are still missing, until k are there or
+// none is left to ask.
+Task<void> FetchEnough(Recovery* r) {
+  const uint32_t k = r->pool->scheme.data_shards;
+  uint32_t next = 0;
+  while (CountPresent(*r) < k && next < r->pool->scheme.shards()) {
+    io::Gate gate(r->core->env());
+    for (uint32_t missing = k - CountPresent(*r);
+         missing > 0 && next < r->pool->scheme.shards(); ++next) {
+      if (next == r->read->range.chunk.shard) continue;
+      gate.Spawn(FetchShard(r, next));
+      --missing;
+    }
+    co_await gate.Close();
+  }
+}
+
+absl::Status DecodeInto(Recovery* r, io::Buffer* scratch) {
+  const format::ReedSolomon code(r->pool->scheme.data_shards,
+                                 r->pool->scheme.parity_shards);
+  const uint32_t wanted[] = {r->read->range.chunk.shard};
+  uint8_t* const out[] = {scratch->bytes().data()};
+  CAIRN_RETURN_IF_ERROR(
+      code.Decode(r->present, wanted, out, r->read->range.length));
+  const uint8_t* from = out[0];
+  for (const format::MutableBytes& part : r->read->to) {
+    std::memcpy(part.data(), from, part.size());
+    from += part.size();
+  }
+  r->core->repairs()->bytes_decoded += r->read->range.length;
+  return absl::OkStatus();
+}
+
+Task<absl::Status> Decode(Recovery* r) {
+  // k + 1 buffers at a time: one recovery at once, so that two never wait for
+  // each other's.
+  if (co_await r->core->parity_turn()->Acquire(1, r->read->deadline) !=
+      io::WaitResult::kWoken) {
+    co_return absl::DeadlineExceededError("no buffers to decode in time");
+  }
+  absl::Status status = co_await LearnStripeBytes(r);
+  r->present.assign(r->pool->scheme.shards(), nullptr);
+  r->buffers.resize(r->pool->scheme.shards());
+  if (status.ok()) co_await FetchEnough(r);
+  io::Buffer scratch = co_await r->core->env()->pool()->Acquire(
+      r->read->range.length, r->read->deadline);
+  r->core->parity_turn()->Release();
+  if (!status.ok()) co_return status;
+  if (CountPresent(*r) < r->pool->scheme.data_shards) co_return Failure(*r);
+  if (!scratch) co_return absl::DeadlineExceededError("no buffer in time");
+  co_return DecodeInto(r, &scratch);
+}
+
+}  // namespace
+
+Task<absl::Status> ReadAround(Core* core, const ChunkRead* read,
+                              absl::Status direct) {
+  Recovery r{core, read, core->map(), nullptr, 0, {}, {}, 0, {}};
+  r.pool = r.map->FindPool(read->range.chunk.blob.pool());
+  if (r.pool == nullptr) co_return direct;
+  NoteCause(&r, read->range.chunk, direct);
+  if (r.pool->scheme.parity_shards == 0) co_return Failure(r);
+  if (r.pool->scheme.kind == format::SchemeKind::kReplicate) {
+    co_return co_await ReadAnotherCopy(&r);
+  }
+  co_return co_await Decode(&r);
+}
+
+}  // namespace cairn::client

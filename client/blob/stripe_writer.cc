@@ -1,0 +1,189 @@
+#include "client/blob/stripe_writer.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/blob/chunk_payload.h"
+#include "client/blob/parity.h"
+#include "format/extent/stripe.h"
+#include "format/wire/target.pb.h"
+
+namespace cairn::client {
+
+using format::Pool;
+using format::TargetId;
+using io::Task;
+
+namespace {
+
+// What all shards of one stripe in flight share.
+struct StripeInFlight {
+  Core* core;
+  const StripeWrite* write;
+  std::shared_ptr<const format::ClusterMap> map;  // Keeps `pool` alive.
+  const Pool* pool;
+  uint32_t pg;
+  uint64_t stripe_bytes;
+  std::vector<ConstGather> shards;  // k + m; parity ones name pool memory.
+  absl::Status failure;             // The first one.
+};
+
+std::string ShardName(const StripeInFlight& stripe, uint32_t shard,
+                      TargetId target) {
+  const format::ChunkId chunk{stripe.write->blob, stripe.write->stripe, shard};
+  const format::TargetInfo* info = stripe.core->map()->FindTarget(target);
+  return absl::StrCat(ToString(chunk), " on target ", target.value, " (",
+                      info == nullptr ? std::string("unknown") : info->address,
+                      ")");
+}
+
+wire::PutChunkRequest MakePut(const StripeInFlight& stripe, uint32_t shard,
+                              TargetId target) {
+  wire::PutChunkRequest request;
+  request.set_target(target.value);
+  request.mutable_chunk()->set_blob(stripe.write->blob.value);
+  request.mutable_chunk()->set_stripe(stripe.write->stripe);
+  request.mutable_chunk()->set_shard(shard);
+  request.set_pg(stripe.pg);
+  request.set_epoch(stripe.map->epoch.value);
+  request.set_stripe_bytes(stripe.stripe_bytes);
+  request.set_session(stripe.core->session());
+  request.set_meta_sequence(stripe.core->meta_sequence());
+  return request;
+}
+
+Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
+                           TargetId target) {
+  Core* const core = stripe->core;
+  absl::StatusOr<io::Channel*> channel = core->TargetChannel(target);
+  if (!channel.ok()) co_return channel.status();
+  const format::ChunkId chunk{stripe->write->blob, stripe->write->stripe,
+                              shard};
+  ChunkSource source(chunk, &stripe->shards[shard]);
+  io::CallOptions call;
+  call.deadline = std::min(stripe->write->deadline,
+                           core->env()->NowNs() + kChunkAttemptTimeout);
+  call.traffic_class = stripe->write->traffic_class;
+  call.source = &source;
+  ++core->counters()->calls;
+  std::string body = MakePut(*stripe, shard, target).SerializeAsString();
+  absl::StatusOr<std::string> answer = co_await (*channel)->Call(
+      format::Method::kPutChunk, std::move(body), call);
+  if (answer.ok()) {
+    ++core->counters()->chunks_put;
+    core->counters()->payload_bytes_sent += source.size_bytes();
+  }
+  co_return answer.status();
+}
+
+bool WorthRepeating(const absl::Status& status, int* corrupt_left) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:   // Of the attempt.
+    case absl::StatusCode::kFailedPrecondition:  // Not there: newer map.
+      return true;
+    case absl::StatusCode::kDataLoss:  // Damaged on the way.
+      return (*corrupt_left)-- > 0;
+    default:
+      return false;
+  }
+}
+
+Task<void> PutShard(StripeInFlight* stripe, uint32_t shard) {
+  Core* const core = stripe->core;
+  const TargetId target = stripe->pool->PgTargets(stripe->pg)[shard];
+  Backoff backoff(core->env(), stripe->write->deadline);
+  int corrupt_left = kPutCorruptRetries;
+  absl::Status status;
+  while (stripe->failure.ok()) {
+    status = co_await PutOnce(stripe, shard, target);
+    if (status.ok()) co_return;
+    if (!WorthRepeating(status, &corrupt_left)) break;
+    ++core->counters()->retries;
+    if (!co_await backoff.Pause()) {
+      status = absl::DeadlineExceededError(absl::StrCat(
+          "no answer in time after ", backoff.attempts(), " attempts; last: ",
+          status.message()));
+      break;
+    }
+    (void)co_await core->RefreshMap(stripe->write->deadline);
+  }
+  if (!stripe->failure.ok()) co_return;  // Another shard failed the stripe.
+  stripe->failure = Annotate(std::move(status),
+                             "writing " + ShardName(*stripe, shard, target));
+}
+
+// Cuts the stripe's bytes into the k data shards (some may stay empty).
+void CutDataShards(StripeInFlight* stripe) {
+  const Pool& pool = *stripe->pool;
+  stripe->shards.resize(pool.scheme.shards());
+  GatherCursor<const uint8_t> cursor(stripe->write->bytes);
+  for (uint32_t shard = 0; shard < pool.scheme.data_shards; ++shard) {
+    cursor.Take(format::ShardBytes(pool, shard, stripe->stripe_bytes),
+                UINT64_MAX, &stripe->shards[shard]);
+  }
+}
+
+absl::Status NoBuffer() {
+  return absl::DeadlineExceededError(
+      "no buffer for parity in time: earlier stripes are not acknowledged");
+}
+
+// Copies share the data's memory; Reed-Solomon parity gets pool buffers.
+Task<absl::Status> MakeOtherShards(StripeInFlight* stripe,
+                                   std::vector<io::Buffer>* buffers) {
+  const format::Scheme& scheme = stripe->pool->scheme;
+  const uint32_t k = scheme.data_shards;
+  if (scheme.kind == format::SchemeKind::kReplicate) {
+    for (uint32_t copy = 0; copy < scheme.parity_shards; ++copy) {
+      stripe->shards[k + copy] = stripe->shards[0];
+    }
+    co_return absl::OkStatus();
+  }
+  const uint64_t bytes =
+      format::ShardBytes(*stripe->pool, k, stripe->stripe_bytes);
+  Core* const core = stripe->core;
+  std::vector<uint8_t*> parity;
+  const io::TimeNs deadline = stripe->write->deadline;
+  if (co_await core->parity_turn()->Acquire(1, deadline) !=
+      io::WaitResult::kWoken) {
+    co_return NoBuffer();
+  }
+  for (uint32_t i = 0; i < scheme.parity_shards; ++i) {
+    io::Buffer buffer =
+        co_await core->env()->pool()->Acquire(bytes, deadline);
+    if (!buffer) break;
+    parity.push_back(buffer.bytes().data());
+    stripe->shards[k + i].push_back(buffer.bytes().first(bytes));
+    buffers->push_back(std::move(buffer));
+  }
+  core->parity_turn()->Release();
+  if (parity.size() < scheme.parity_shards) co_return NoBuffer();
+  const std::vector<ConstGather> data(stripe->shards.begin(),
+                                      stripe->shards.begin() + k);
+  EncodeParity(scheme, data, parity, bytes);
+  co_return absl::OkStatus();
+}
+
+}  // namespace
+
+Task<absl::Status> StripeWriter::Write(Core* core, StripeWrite write) {
+  StripeInFlight stripe{core, &write, core->map(), nullptr, 0, 0, {}, {}};
+  stripe.pool = stripe.map->FindPool(write.blob.pool());
+  CAIRN_CHECK(stripe.pool != nullptr);
+  stripe.stripe_bytes = TotalBytes(write.bytes);
+  CAIRN_CHECK(stripe.stripe_bytes > 0);
+  CAIRN_CHECK(stripe.stripe_bytes <= stripe.pool->stripe_bytes());
+  stripe.pg = stripe.pool->PgOf(write.blob, write.stripe);
+  CutDataShards(&stripe);
+  std::vector<io::Buffer> buffers;
+  CAIRN_CO_RETURN_IF_ERROR(co_await MakeOtherShards(&stripe, &buffers));
+  io::Gate puts(core->env());
+  for (uint32_t shard = 0; shard < stripe.shards.size(); ++shard) {
+    if (!stripe.shards[shard].empty()) puts.Spawn(PutShard(&stripe, shard));
+  }
+  co_await puts.Close();
+  co_return stripe.failure;
+}
+
+}  // namespace cairn::client

@@ -1,0 +1,77 @@
+// Every limit of the client, with its reason.
+#pragma once
+
+#include <cstdint>
+
+#include "format/base/limits.h"
+#include "io/executor.h"
+
+namespace cairn::client {
+
+// Buffers of the client's pool: parities of a few stripes, decode scratch.
+inline constexpr uint32_t kPoolLargeBuffers = 20;
+static_assert(kPoolLargeBuffers * format::kChunkBytesMax <= 80 * format::kMiB,
+              "a rank's extra memory stays under 96 MiB");
+static_assert(kPoolLargeBuffers > 2 * format::kParityShardsMax,
+              "two stripes with all their parities fit");
+
+// One attempt of a metadata call. A half-open connection is given up after
+// this, and the call repeated on a new one (mutations are idempotent).
+inline constexpr io::TimeNs kMetaAttemptTimeout = 15 * io::kSecond;
+// One attempt at a chunk before another shard, copy or connection is tried.
+inline constexpr io::TimeNs kChunkAttemptTimeout = 10 * io::kSecond;
+// Pause between attempts: doubles from the first to the second value.
+inline constexpr io::TimeNs kRetryPauseMin = 5 * io::kMillisecond;
+inline constexpr io::TimeNs kRetryPauseMax = 1 * io::kSecond;
+// A chunk whose checksum fails on arrival is sent again this often.
+inline constexpr int kPutCorruptRetries = 3;
+// Renewal happens at this fraction of the lease.
+inline constexpr uint64_t kLeaseRenewDivisor = 3;
+// The map is asked for again at most this often because of failures.
+inline constexpr io::TimeNs kMapRefreshPause = 100 * io::kMillisecond;
+
+// Metadata connections carry many small frames: read them in bulk.
+inline constexpr uint32_t kMetaReadAheadBytes = 64 * 1024;
+
+// One question about a set waits at the server at most this long, well below
+// kMetaAttemptTimeout.
+inline constexpr io::TimeNs kWaitSetPause = 5 * io::kSecond;
+static_assert(kWaitSetPause * 2 < kMetaAttemptTimeout);
+
+// Extents in one commit; the service takes no more.
+inline constexpr uint64_t kExtentsPerCommit = 100;
+inline constexpr uint32_t kExtentsPerPage = 1000;
+inline constexpr uint32_t kEntriesPerPage = 1000;
+inline constexpr int kSymlinksMax = 40;  // As Linux.
+
+// Encoding works through a stripe in columns of this many bytes a shard, so
+// that k + m columns stay in L2.
+inline constexpr uint64_t kEncodeColumnBytes = 32 * format::kKiB;
+
+// Windows start here and never shrink below: two large chunks keep a
+// connection busy while the first is being acknowledged.
+inline constexpr uint64_t kWindowFloorBytes = 2 * format::kChunkBytesMax;
+
+// Tensor runs shorter than this are gathered through pool memory instead of
+// being named one by one to the kernel.
+inline constexpr uint64_t kGatherRunBytes = 4 * format::kKiB;
+
+// Pool buffers that one stripe may gather strided tensors into. Stripes that
+// hold some and wait for parity never starve each other: see the assertion on
+// the pool below and the window on stripes in flight.
+inline constexpr uint64_t kStagingBuffersMax = 4;
+
+// Short runs of a load closer together than this are read as one range.
+inline constexpr uint64_t kScatterGapBytes = 16 * format::kKiB;
+// Manifest blocks that a reader keeps, and fetches at once.
+inline constexpr uint32_t kManifestBlocksKept = 8;
+// Files of a set that a load reads at once.
+inline constexpr uint64_t kFilesInParallel = 8;
+
+// Each holds one pool buffer at a time.
+inline constexpr uint64_t kStripesVerifiedAtOnce = 8;
+static_assert(kStripesVerifiedAtOnce + kStagingBuffersMax < kPoolLargeBuffers);
+
+inline constexpr uint64_t kRepairExamplesMax = 16;
+
+}  // namespace cairn::client

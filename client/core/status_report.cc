@@ -1,0 +1,119 @@
+#include "client/core/status_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace cairn::client {
+
+using io::Task;
+
+std::string_view TargetStateName(format::TargetState state) {
+  switch (state) {
+    case format::TargetState::kUp:
+      return "up";
+    case format::TargetState::kSuspect:
+      return "suspect";
+    case format::TargetState::kDown:
+      return "down";
+    case format::TargetState::kOut:
+      return "out";
+    case format::TargetState::kDraining:
+      return "draining";
+  }
+  return "unknown";
+}
+
+namespace {
+
+TargetStatus MakeTarget(const format::TargetInfo& info,
+                        const wire::TargetStatusResponse* answer,
+                        const std::string& error) {
+  TargetStatus target;
+  target.id = info.id.value;
+  target.address = info.address;
+  target.host = info.host;
+  target.directory = info.directory;
+  target.state = std::string(TargetStateName(info.state));
+  target.capacity_bytes = info.capacity_bytes;
+  target.problem = error;
+  if (answer == nullptr || !error.empty()) return target;
+  target.capacity_bytes = answer->capacity_bytes();
+  target.used_bytes = answer->used_bytes();
+  target.chunks = answer->chunks();
+  target.corrupt_blocks = answer->corrupt_blocks();
+  target.problem = answer->failed();
+  return target;
+}
+
+// A pool can take what its fullest target lets it: every PG needs all its
+// targets, and PGs are spread evenly.
+PoolStatus MakePool(const format::Pool& pool,
+                    const std::vector<TargetStatus>& targets) {
+  PoolStatus status;
+  status.name = pool.name;
+  status.scheme = format::ToString(pool.scheme);
+  status.chunk_size_bytes = pool.chunk_size;
+  status.pg_count = pool.pg_count;
+  uint64_t least_capacity = UINT64_MAX;
+  uint64_t least_free = UINT64_MAX;
+  uint64_t members = 0;
+  for (const TargetStatus& target : targets) {
+    const auto& rows = pool.pg_targets;
+    if (std::find(rows.begin(), rows.end(), format::TargetId(target.id)) ==
+        rows.end()) {
+      continue;
+    }
+    ++members;
+    least_capacity = std::min(least_capacity, target.capacity_bytes);
+    least_free = std::min(least_free,
+                          target.capacity_bytes - target.used_bytes);
+  }
+  if (members == 0) return status;
+  const uint64_t k = pool.scheme.data_shards;
+  const uint64_t shards = pool.scheme.shards();
+  status.capacity_bytes = least_capacity / shards * members * k;
+  status.available_bytes = least_free / shards * members * k;
+  return status;
+}
+
+}  // namespace
+
+Task<absl::StatusOr<ClusterStatus>> ReportStatus(Core* core,
+                                                 io::TimeNs deadline) {
+  auto answer = co_await core->Query<wire::ClusterStatusResponse>(
+      format::Method::kClusterStatus, wire::ClusterStatusRequest(), deadline);
+  if (!answer.ok()) co_return answer.status();
+  absl::StatusOr<format::ClusterMap> map = format::MapFromProto(answer->map());
+  if (!map.ok()) co_return map.status();
+  ClusterStatus status;
+  status.cluster_id = ToString(map->cluster_id);
+  status.address = core->options().address;
+  status.version = answer->version();
+  status.io_backend = answer->io_backend();
+  status.epoch = map->epoch.value;
+  status.uptime_ms = answer->uptime_ms();
+  status.sessions = answer->sessions();
+  status.files = answer->files();
+  status.sets_published = answer->sets_published();
+  status.trash_files = answer->trash_files();
+  status.garbage_blobs = answer->garbage_blobs();
+  status.resident_bytes = answer->resident_bytes();
+  int i = 0;
+  for (const auto& [id, info] : map->targets) {
+    const bool answered = i < answer->targets_size();
+    status.targets.push_back(MakeTarget(
+        info, answered ? &answer->targets(i) : nullptr,
+        i < answer->target_errors_size() ? answer->target_errors(i) : ""));
+    const TargetStatus& target = status.targets.back();
+    status.healthy = status.healthy && target.problem.empty() &&
+                     info.state == format::TargetState::kUp;
+    ++i;
+  }
+  for (const auto& [id, pool] : map->pools) {
+    status.pools.push_back(MakePool(pool, status.targets));
+  }
+  co_return status;
+}
+
+}  // namespace cairn::client

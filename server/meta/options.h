@@ -1,0 +1,35 @@
+// Options of the metadata service; every duration has a range in which tests
+// may set it (down to 0 for grace times).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "io/executor.h"
+
+namespace cairn::server {
+
+struct MetaOptions {
+  // A session that does not renew for this long is fenced.
+  io::TimeNs lease_ns = 30 * io::kSecond;
+  // Pause between two rounds of each background loop.
+  io::TimeNs tick_ns = io::kSecond;
+  // The service clock is saved this often; a crash loses at most as much, which
+  // only lengthens grace times.
+  io::TimeNs clock_save_ns = 10 * io::kSecond;
+
+  // --- Grace times, in milliseconds of the service clock.
+  // Unlinked files and removed sets stay readable by those who have them open.
+  uint64_t trash_grace_ms = 3'600'000;
+  // Blobs that lost their last reference, or their dead writer.
+  uint64_t orphan_grace_ms = 600'000;
+  // After a target refused or missed a delete order.
+  uint64_t garbage_retry_ms = 30'000;
+  // A set in which nobody alive has a claim is given up after this long.
+  io::TimeNs open_set_idle_ns = 3600 * io::kSecond;
+
+  // Shown in ClusterStatus.
+  std::string version = "0.1.0";
+};
+
+}  // namespace cairn::server
