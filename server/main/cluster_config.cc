@@ -81,10 +81,11 @@ absl::StatusOr<ClusterConfig> DecodeConfig(const std::string& text) {
 absl::StatusOr<ClusterConfig> LoadConfig(const std::string& directory) {
   std::ifstream file(ConfigPath(directory), std::ios::binary);
   if (!file) {
-    return absl::NotFoundError(absl::StrCat(
-        directory, " holds no cluster (no cluster.json); make one with: "
-                   "cairnd init --dir ",
-        directory));
+    return absl::NotFoundError(
+        absl::StrCat(directory,
+                     " holds no cluster (no cluster.json); make one with: "
+                     "cairnd init --dir ",
+                     directory));
   }
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   absl::StatusOr<ClusterConfig> config = DecodeConfig(text);
@@ -102,8 +103,8 @@ absl::Status Failed(const std::string& path, const char* what) {
 absl::Status SaveConfig(const std::string& directory,
                         const ClusterConfig& config) {
   const std::string path = ConfigPath(directory);
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                      0644);
+  const int fd =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0 && errno == EEXIST) {
     return absl::AlreadyExistsError(absl::StrCat(path, " exists"));
   }

@@ -36,9 +36,8 @@ Task<absl::Status> DataLoop::Open(io::Env* env) {
     absl::StatusOr<std::unique_ptr<ChunkStore>> store =
         co_await ChunkStore::Open(env, place.directory, expect);
     if (!store.ok()) {
-      co_return Annotate(store.status(),
-                         absl::StrCat("target ", place.id.value, " in ",
-                                      place.directory));
+      co_return Annotate(store.status(), absl::StrCat("target ", place.id.value,
+                                                      " in ", place.directory));
     }
     const StoreStats stats = (*store)->stats();
     meta_sequence_ = std::max(meta_sequence_, stats.meta_sequence);

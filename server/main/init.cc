@@ -63,9 +63,9 @@ absl::StatusOr<std::vector<uint64_t>> PlanCapacities(
     const uint64_t wanted =
         options.capacity_bytes == 0 ? share : options.capacity_bytes;
     if (wanted > share) {
-      return absl::ResourceExhaustedError(absl::StrFormat(
-          "%s: %d bytes wanted a target, %d are there for each", parent.string(),
-          wanted, share));
+      return absl::ResourceExhaustedError(
+          absl::StrFormat("%s: %d bytes wanted a target, %d are there for each",
+                          parent.string(), wanted, share));
     }
     capacities.push_back(wanted / format::kDiskAlignBytes *
                          format::kDiskAlignBytes);
@@ -86,8 +86,9 @@ std::vector<TargetPlace> PlanPlaces(const InitOptions& options) {
   for (const std::string& directory : options.target_directories) {
     auto path = std::filesystem::absolute(directory).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
-    places.push_back({format::TargetId(static_cast<uint32_t>(places.size()) + 1),
-                      path.string(), 1});
+    places.push_back(
+        {format::TargetId(static_cast<uint32_t>(places.size()) + 1),
+         path.string(), 1});
   }
   return places;
 }
@@ -143,8 +144,8 @@ Task<absl::Status> FormatTargets(io::Env* env, const InitPlan* plan) {
     format.identity = {plan->config.cluster_id, place.id,
                        place.disk_generation};
     format.capacity_bytes = plan->capacities[i];
-    format.slab_bytes = std::min(plan->options->slab_bytes,
-                                 plan->capacities[i]);
+    format.slab_bytes =
+        std::min(plan->options->slab_bytes, plan->capacities[i]);
     format.prewrite = plan->options->prewrite;
     absl::Status status = co_await FormatTarget(env, place.directory, format);
     if (!status.ok()) co_return Annotate(std::move(status), place.directory);
@@ -156,8 +157,8 @@ Task<absl::Status> MakeMetadata(io::Env* env, const InitPlan* plan) {
   RocksKvOptions options;
   options.cluster = plan->config.cluster_id;
   options.create = true;
-  absl::StatusOr<std::unique_ptr<RocksKv>> kv = co_await RocksKv::Open(
-      env, MetaPath(plan->options->directory), options);
+  absl::StatusOr<std::unique_ptr<RocksKv>> kv =
+      co_await RocksKv::Open(env, MetaPath(plan->options->directory), options);
   if (!kv.ok()) co_return kv.status();
   format::ClusterMap map = plan->map;
   absl::Status status =
@@ -202,9 +203,9 @@ absl::Status InitCluster(const InitOptions& options) {
   plan.config.targets = PlanPlaces(options);
   CAIRN_ASSIGN_OR_RETURN(plan.capacities,
                          PlanCapacities(options, plan.config.targets));
-  CAIRN_ASSIGN_OR_RETURN(plan.map,
-                         MakeMap(options, plan.config.cluster_id,
-                                 plan.config.targets, plan.capacities));
+  CAIRN_ASSIGN_OR_RETURN(
+      plan.map, MakeMap(options, plan.config.cluster_id, plan.config.targets,
+                        plan.capacities));
   io::LoopOptions loop;
   loop.backend = options.backend;
   loop.pool_large_buffers = 2;

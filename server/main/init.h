@@ -13,7 +13,7 @@ namespace cairn::server {
 
 struct InitOptions {
   std::string directory;
-  uint32_t targets = 0;                   // Made below the directory...
+  uint32_t targets = 0;                         // Made below the directory...
   std::vector<std::string> target_directories;  // ...or these.
   format::Scheme scheme;
   uint32_t chunk_size = format::kChunkBytesMax;

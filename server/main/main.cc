@@ -107,13 +107,13 @@ int Init(InitOptions options, const std::string& scheme) {
   }
   const absl::Status made = InitCluster(options);
   if (!made.ok()) return Fail(made);
-  std::printf("made a cluster of %zu targets (%s) in %s\nstart it: cairnd run "
-              "--dir %s\n",
-              options.target_directories.empty()
-                  ? static_cast<size_t>(options.targets)
-                  : options.target_directories.size(),
-              ToString(options.scheme).c_str(), options.directory.c_str(),
-              options.directory.c_str());
+  std::printf(
+      "made a cluster of %zu targets (%s) in %s\nstart it: cairnd run "
+      "--dir %s\n",
+      options.target_directories.empty() ? static_cast<size_t>(options.targets)
+                                         : options.target_directories.size(),
+      ToString(options.scheme).c_str(), options.directory.c_str(),
+      options.directory.c_str());
   return 0;
 }
 

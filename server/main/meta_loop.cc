@@ -18,8 +18,7 @@ constexpr uint32_t kReadAheadBytes = 64 * 1024;
 absl::StatusOr<std::unique_ptr<MetaLoop>> MetaLoop::Start(Options options) {
   std::unique_ptr<MetaLoop> loop(new MetaLoop(std::move(options)));
   CAIRN_ASSIGN_OR_RETURN(
-      loop->thread_,
-      io::LoopThread::Start("cairn-meta", loop->options_.loop));
+      loop->thread_, io::LoopThread::Start("cairn-meta", loop->options_.loop));
   MetaLoop* const self = loop.get();
   CAIRN_RETURN_IF_ERROR(self->thread_->Run<absl::Status>(
       [self](io::Env* env) { return self->Open(env); }));
@@ -33,8 +32,8 @@ MetaLoop::~MetaLoop() {
 
 Task<absl::Status> MetaLoop::OpenStore(io::Env* env) {
   absl::StatusOr<std::unique_ptr<HighWaterMark>> mark =
-      co_await HighWaterMark::Open(env, options_.directory,
-                                   options_.cluster_id, false);
+      co_await HighWaterMark::Open(env, options_.directory, options_.cluster_id,
+                                   false);
   if (!mark.ok()) co_return mark.status();
   mark_ = *std::move(mark);
   RocksKvOptions options;
@@ -60,8 +59,7 @@ Task<absl::Status> MetaLoop::Open(io::Env* env) {
   client.cluster_id = options_.cluster_id;
   targets_ = std::make_unique<TargetClient>(env, client);
   absl::StatusOr<std::unique_ptr<MetaService>> service =
-      co_await MetaService::Open(env, kv_.get(), targets_.get(),
-                                 options_.meta);
+      co_await MetaService::Open(env, kv_.get(), targets_.get(), options_.meta);
   if (!service.ok()) co_return service.status();
   service_ = *std::move(service);
   for (const auto& [target, address] : options_.target_addresses) {

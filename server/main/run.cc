@@ -26,8 +26,8 @@ bool IsLoopback(const std::string& host) {
 
 uint32_t PickLoops(const RunOptions& options, size_t targets) {
   const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const uint32_t wanted = options.loops != 0 ? options.loops
-                                             : std::max(1u, cores / 2);
+  const uint32_t wanted =
+      options.loops != 0 ? options.loops : std::max(1u, cores / 2);
   return std::min<uint32_t>(wanted, static_cast<uint32_t>(targets));
 }
 
@@ -60,8 +60,9 @@ absl::Status CheckListenAddress(const std::string& listen, bool insecure) {
   uint32_t port = 0;
   if (colon == std::string::npos || colon == 0 ||
       !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--listen ", listen, ": must be HOST:PORT, for example 127.0.0.1:7400"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", listen,
+                     ": must be HOST:PORT, for example 127.0.0.1:7400"));
   }
   if (insecure || IsLoopback(HostOf(listen))) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(

@@ -16,9 +16,9 @@ namespace cairn::server {
 struct RunOptions {
   std::string directory;
   std::string listen = "127.0.0.1:7400";
-  bool insecure = false;  // Listen beyond loopback without authentication.
-  uint32_t loops = 0;     // Data loops; 0: one for every two cores.
-  uint16_t data_port = 0;  // First port of the data loops; 0: any free ones.
+  bool insecure = false;      // Listen beyond loopback without authentication.
+  uint32_t loops = 0;         // Data loops; 0: one for every two cores.
+  uint16_t data_port = 0;     // First port of the data loops; 0: any free ones.
   uint64_t memory_bytes = 0;  // Buffers of all data loops; 0: the default.
   bool accept_metadata_loss = false;
   uint64_t trash_grace_ms = 3'600'000;
