@@ -156,5 +156,30 @@ TEST_F(NetworkFault, DeadlineDuringBackOffEndsTheCall) {
   Run(DeadlineInBackOff);
 }
 
+Task<void> IdleConnections(Rig* rig) {
+  Env* const env = rig->client_env;
+  // One that waits for an answer all the time, and one that asks nothing more.
+  const std::unique_ptr<RawPeer> waiting = co_await DialAndGreet(rig);
+  const absl::Status sent =
+      co_await waiting->Send(RequestOf(Method::kLookup, 1), "held");
+  EXPECT_THAT(sent, IsOk());
+  co_await ExpectPong(rig);
+  co_await SleepFor(env, kIdleTimeout - kSecond);
+  EXPECT_EQ(rig->server->connections(), 2u);
+  co_await ExpectPong(rig);
+  co_await SleepFor(env, kIdleTimeout - kSecond);
+  EXPECT_EQ(rig->server->connections(), 2u);
+  co_await SleepFor(env, 2 * kSecond);
+  EXPECT_EQ(rig->server->connections(), 1u);
+  co_await ExpectPong(rig);  // It comes back with the next call.
+  rig->service.release.Set();
+  const absl::StatusOr<internal::Frame> answer = co_await waiting->Read();
+  EXPECT_THAT(answer, IsOk());
+  co_await waiting->Close();
+}
+TEST_F(NetworkFault, IdleConnectionIsClosedAndOneThatWaitsIsNot) {
+  Run(IdleConnections);
+}
+
 }  // namespace
 }  // namespace cairn::io
