@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/blob/blob_reader.h"
+#include "client/file/extents.h"
 #include "client/file/turn.h"
 
 namespace cairn::client {
@@ -30,9 +31,9 @@ absl::Status OpenFile::Sticky(absl::Status status) {
 
 void OpenFile::MakeWriter() {
   if (writer_ != nullptr) return;
-  writer_ = std::make_unique<BlobWriter>(
-      core_, core_->map()->pools.begin()->first,
-      format::TrafficClass::kInteractive, nullptr);
+  writer_ =
+      std::make_unique<BlobWriter>(core_, core_->map()->pools.begin()->first,
+                                   format::TrafficClass::kInteractive, nullptr);
 }
 
 Task<absl::Status> OpenFile::Pwrite(uint64_t offset,
@@ -133,8 +134,8 @@ Task<absl::Status> OpenFile::Publish(TimeNs deadline) {
   if (!dirty_) co_return absl::OkStatus();
   const std::vector<Extent> extents = writer_->TakeExtents();
   for (uint64_t at = 0; at < extents.size(); at += kExtentsPerCommit) {
-    const uint64_t count = std::min<uint64_t>(kExtentsPerCommit,
-                                              extents.size() - at);
+    const uint64_t count =
+        std::min<uint64_t>(kExtentsPerCommit, extents.size() - at);
     const std::span<const Extent> some(&extents[at], count);
     absl::Status status =
         co_await CommitSome(some, some.back().file_end(), deadline);
@@ -178,8 +179,8 @@ Task<absl::StatusOr<uint64_t>> OpenFile::Append(std::span<const uint8_t> from) {
   if (from.empty()) co_return local_size_;
   MakeWriter();
   for (uint64_t done = 0; done < from.size();) {
-    const uint64_t size = std::min<uint64_t>(writer_->stripe_bytes(),
-                                             from.size() - done);
+    const uint64_t size =
+        std::min<uint64_t>(writer_->stripe_bytes(), from.size() - done);
     ConstGather bytes(1, from.subspan(done, size));
     OwnedBytes nothing;
     absl::Status started = co_await writer_->Start(
@@ -231,30 +232,10 @@ Task<absl::Status> OpenFile::Truncate(uint64_t size_bytes) {
 
 Task<absl::Status> OpenFile::LoadExtents(TimeNs deadline) {
   if (extents_loaded_) co_return absl::OkStatus();
-  format::ExtentMap loaded;
-  uint64_t from = 0;
-  while (true) {
-    wire::GetExtentsRequest request;
-    request.set_inode(inode());
-    request.set_offset(from);
-    request.set_length(UINT64_MAX - from);
-    request.set_limit(kExtentsPerPage);
-    auto page = co_await core_->Query<wire::GetExtentsResponse>(
-        Method::kGetExtents, request, deadline);
-    if (!page.ok()) co_return page.status();
-    attributes_ = page->attributes();
-    for (const wire::Extent& extent : page->extents()) {
-      if (extent.length() == 0 || extent.file_offset() < from ||
-          extent.file_offset() + extent.length() < extent.file_offset()) {
-        co_return absl::DataLossError("the server sent an impossible extent");
-      }
-      loaded.Write({extent.file_offset(), extent.length(),
-                    format::BlobId(extent.blob()), extent.blob_offset()});
-      from = extent.file_offset() + extent.length();
-    }
-    if (!page->more() || page->extents().empty()) break;
-  }
-  extents_ = std::move(loaded);
+  absl::StatusOr<format::ExtentMap> loaded =
+      co_await FetchExtents(core_, inode(), deadline, &attributes_);
+  if (!loaded.ok()) co_return loaded.status();
+  extents_ = *std::move(loaded);
   extents_loaded_ = true;
   local_size_ = std::max<uint64_t>(local_size_, attributes_.size());
   co_return absl::OkStatus();

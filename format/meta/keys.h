@@ -39,7 +39,8 @@ enum class KeyKind : char {
   kManifestPiece = 'p',
 };
 
-// First integer of a kCounter key; the second is 0, or the pool of kBlobCounter.
+// First integer of a kCounter key; the second is 0, or the pool of
+// kBlobCounter.
 // Persisted: add values, never renumber.
 enum class CounterId : uint64_t {
   kInodeCounter = 1,
@@ -54,7 +55,8 @@ enum class CounterId : uint64_t {
 enum class TrashKind : uint32_t {
   kFile = 1,       // Unlinked: free its extents, then forget it.
   kSet = 2,        // Take apart a set with its files and records.
-  kSetParts = 3,   // Published: only its manifest parts and claims.
+  kSetParts = 3,   // Published: manifest parts and claims; and the manifest,
+                   // if the set's record is gone.
 };
 
 inline constexpr uint32_t kKeyNumbersMax = 3;

@@ -61,6 +61,10 @@ class Txn {
   void Put(const std::string& key, const Record& record) {
     writes_[key] = format::EncodeRecord(key, record);
   }
+  // `value` is sealed for `key` already.
+  void PutRaw(const std::string& key, std::string value) {
+    writes_[key] = std::move(value);
+  }
   void Delete(const std::string& key) { writes_[key] = std::nullopt; }
   void Expect(const std::string& key, uint64_t version);
   void ExpectEmpty(format::KeyRange range);
@@ -76,6 +80,8 @@ class Txn {
   uint64_t ops() const {
     return expect_.size() + expect_empty_.size() + writes_.size();
   }
+  // One key was read twice and had changed in between.
+  bool torn() const { return torn_; }
   // Answers made from what was read may be given once this is durable.
   uint64_t read_sequence() const { return read_sequence_; }
 
