@@ -5,6 +5,7 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -25,6 +26,10 @@ class Timer {
 
  protected:
   ~Timer() = default;
+
+ private:
+  friend class TimerHeap;
+  size_t heap_place_ = 0;  // One-based; 0: not in a TimerHeap.
 };
 
 class Executor {

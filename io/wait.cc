@@ -95,9 +95,14 @@ void Semaphore::Release(uint64_t units) {
 }
 
 void Semaphore::Grant() {
-  while (!queue_.empty() && queue_.front()->units <= available_) {
-    Pending* const next = queue_.front();
-    queue_.pop_front();
+  for (auto it = queue_.begin(); it != queue_.end();) {
+    Pending* const next = *it;
+    if (next->wake.empty()) {
+      ++it;  // It gave up, and leaves the line when it resumes.
+      continue;
+    }
+    if (next->units > available_) return;
+    it = queue_.erase(it);
     available_ -= next->units;
     CAIRN_CHECK(next->wake.WakeOne());
   }

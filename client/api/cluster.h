@@ -1,6 +1,7 @@
 // Cluster: a connection to a Cairn cluster, and the names in it.
 //
-//   auto cluster = cairn::client::Cluster::Connect({.address = "127.0.0.1:7400"});
+//   auto cluster = cairn::client::Cluster::Connect(
+//       {.address = "127.0.0.1:7400"});
 //   if (!cluster.ok()) return cluster.status();
 //   auto file = (*cluster)->Open("/data/log", {.write = true, .create = true});
 //
@@ -129,8 +130,9 @@ struct ClusterStatus {
 struct RepairReport {
   uint64_t chunks_unreachable = 0;  // Target down or slow: other shards used.
   uint64_t chunks_corrupt = 0;      // Checksum or identity wrong.
-  uint64_t bytes_decoded = 0;       // Rebuilt by Reed-Solomon or read elsewhere.
-  std::vector<std::string> examples;  // "chunk 1:42/3/0 on target 5: ...", <= 16.
+  uint64_t bytes_decoded = 0;       // Rebuilt by the code or read elsewhere.
+  // "chunk 1:42/3/0 on target 5: ...", at most 16.
+  std::vector<std::string> examples;
 };
 
 // Counters since Connect(), for tests, benches and metrics.
@@ -171,8 +173,9 @@ class Cluster {
   absl::Status RemoveDirectory(const std::string& path);  // Must be empty.
   // rm -r: all below `path` too, published sets included.
   // Calls `removed` (may be null) after each name.
-  absl::Status RemoveAll(const std::string& path,
-                         const std::function<void(const std::string&)>& removed);
+  absl::Status RemoveAll(
+      const std::string& path,
+      const std::function<void(const std::string&)>& removed);
   absl::Status Symlink(const std::string& target, const std::string& path);
   absl::Status Link(const std::string& from, const std::string& to);
   absl::Status SetMode(const std::string& path, uint32_t mode);

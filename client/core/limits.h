@@ -8,6 +8,13 @@
 
 namespace cairn::client {
 
+// Buffers of the client's pool: parities of a few stripes, decode scratch.
+inline constexpr uint32_t kPoolLargeBuffers = 20;
+static_assert(kPoolLargeBuffers * format::kChunkBytesMax <= 80 * format::kMiB,
+              "a rank's extra memory stays under 96 MiB");
+static_assert(kPoolLargeBuffers > 2 * format::kParityShardsMax,
+              "two stripes with all their parities fit");
+
 // One attempt of a metadata call. A half-open connection is given up after
 // this, and the call repeated on a new one (mutations are idempotent).
 inline constexpr io::TimeNs kMetaAttemptTimeout = 15 * io::kSecond;
@@ -54,13 +61,17 @@ inline constexpr uint64_t kGatherRunBytes = 4 * format::kKiB;
 // the pool below and the window on stripes in flight.
 inline constexpr uint64_t kStagingBuffersMax = 4;
 
-inline constexpr uint64_t kRepairExamplesMax = 16;
+// Short runs of a load closer together than this are read as one range.
+inline constexpr uint64_t kScatterGapBytes = 16 * format::kKiB;
+// Manifest blocks that a reader keeps, and fetches at once.
+inline constexpr uint32_t kManifestBlocksKept = 8;
+// Files of a set that a load reads at once.
+inline constexpr uint64_t kFilesInParallel = 8;
 
-// Buffers of the client's pool: parities of a few stripes, decode scratch.
-inline constexpr uint32_t kPoolLargeBuffers = 20;
-static_assert(kPoolLargeBuffers * format::kChunkBytesMax <= 80 * format::kMiB,
-              "a rank's extra memory stays under 96 MiB");
-static_assert(kPoolLargeBuffers > 2 * format::kParityShardsMax,
-              "two stripes with all their parities fit");
+// Each holds one pool buffer at a time.
+inline constexpr uint64_t kStripesVerifiedAtOnce = 8;
+static_assert(kStripesVerifiedAtOnce + kStagingBuffersMax < kPoolLargeBuffers);
+
+inline constexpr uint64_t kRepairExamplesMax = 16;
 
 }  // namespace cairn::client

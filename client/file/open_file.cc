@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/blob/blob_reader.h"
+#include "client/file/extents.h"
 #include "client/file/turn.h"
 
 namespace cairn::client {
@@ -231,30 +232,10 @@ Task<absl::Status> OpenFile::Truncate(uint64_t size_bytes) {
 
 Task<absl::Status> OpenFile::LoadExtents(TimeNs deadline) {
   if (extents_loaded_) co_return absl::OkStatus();
-  format::ExtentMap loaded;
-  uint64_t from = 0;
-  while (true) {
-    wire::GetExtentsRequest request;
-    request.set_inode(inode());
-    request.set_offset(from);
-    request.set_length(UINT64_MAX - from);
-    request.set_limit(kExtentsPerPage);
-    auto page = co_await core_->Query<wire::GetExtentsResponse>(
-        Method::kGetExtents, request, deadline);
-    if (!page.ok()) co_return page.status();
-    attributes_ = page->attributes();
-    for (const wire::Extent& extent : page->extents()) {
-      if (extent.length() == 0 || extent.file_offset() < from ||
-          extent.file_offset() + extent.length() < extent.file_offset()) {
-        co_return absl::DataLossError("the server sent an impossible extent");
-      }
-      loaded.Write({extent.file_offset(), extent.length(),
-                    format::BlobId(extent.blob()), extent.blob_offset()});
-      from = extent.file_offset() + extent.length();
-    }
-    if (!page->more() || page->extents().empty()) break;
-  }
-  extents_ = std::move(loaded);
+  absl::StatusOr<format::ExtentMap> loaded =
+      co_await FetchExtents(core_, inode(), deadline, &attributes_);
+  if (!loaded.ok()) co_return loaded.status();
+  extents_ = *std::move(loaded);
   extents_loaded_ = true;
   local_size_ = std::max<uint64_t>(local_size_, attributes_.size());
   co_return absl::OkStatus();

@@ -4,8 +4,8 @@ namespace cairn {
 
 absl::Status Annotate(absl::Status status, std::string_view context) {
   if (status.ok()) return status;
-  absl::Status annotated(status.code(),
-                         absl::StrCat(AbslText(context), ": ", status.message()));
+  absl::Status annotated(
+      status.code(), absl::StrCat(AbslText(context), ": ", status.message()));
   status.ForEachPayload([&](auto type, const auto& payload) {
     annotated.SetPayload(type, payload);
   });

@@ -155,11 +155,10 @@ class EdgeColouring {
   }
 
   uint32_t FirstFree(const std::vector<uint32_t>& cells, uint32_t node) const {
-    for (uint32_t colour = 0; colour < colours_; ++colour) {
-      if (cells[Cell(node, colour)] == kNone) return colour;
-    }
-    CAIRN_CHECK(!"a node has more edges than there are colours");
-    return kNone;
+    uint32_t colour = 0;
+    while (colour < colours_ && cells[Cell(node, colour)] != kNone) ++colour;
+    CAIRN_CHECK(colour < colours_);  // No node has more edges than colours.
+    return colour;
   }
 
   void Set(uint32_t row, uint32_t group, uint32_t colour) {

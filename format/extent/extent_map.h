@@ -29,9 +29,10 @@ bool Continues(const Extent& a, const Extent& b);
 
 class ExtentMap {
  public:
-  // What a change did to the stored records, for a transaction to repeat: delete
-  // `removed` first, then put `added`, for a new record may have the file offset
-  // of an old one. Both are sorted by file offset and have nothing in common.
+  // What a change did to the stored records, for a transaction to repeat:
+  // delete `removed` first, then put `added`, for a new record may have the
+  // file offset of an old one. Both are sorted by file offset and have nothing
+  // in common.
   struct Change {
     std::vector<Extent> removed;  // Records that were there before.
     std::vector<Extent> added;    // Records that are there now.

@@ -37,8 +37,8 @@ std::vector<ChunkRange> ChunksOfRange(const Pool& pool, BlobId blob,
                                       uint64_t offset, uint64_t length);
 
 // Bytes that shard `shard` stores of a stripe with `stripe_bytes` user bytes
-// (1 to k * chunk_size, checked). 0: the stripe has no bytes for this shard, and
-// the chunk need not exist.
+// (1 to k * chunk_size, checked). 0: the stripe has no bytes for this shard,
+// and the chunk need not exist.
 uint64_t ShardBytes(const Pool& pool, uint32_t shard, uint64_t stripe_bytes);
 
 inline uint64_t StripeStart(const Pool& pool, uint32_t stripe) {

@@ -39,7 +39,8 @@ enum class KeyKind : char {
   kManifestPiece = 'p',
 };
 
-// First integer of a kCounter key; the second is 0, or the pool of kBlobCounter.
+// First integer of a kCounter key; the second is 0, or the pool of
+// kBlobCounter.
 // Persisted: add values, never renumber.
 enum class CounterId : uint64_t {
   kInodeCounter = 1,

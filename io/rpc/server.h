@@ -3,7 +3,7 @@
 // Threads:  belongs to one loop.
 // Lifetime: Close() before destruction; it stops accepting, breaks the
 //           connections and waits for every handler.
-// Limits:   io/limits.h: connections, calls in flight per connection (then it
+// Limits:   io/rpc/limits.h: connections, calls in flight per connection (then it
 //           stops reading from it), handshake deadline, idle writes.
 #pragma once
 
@@ -60,6 +60,9 @@ struct ServerOptions {
   uint64_t boot_epoch = 0;
   // True if this loop serves the target; called in the handshake.
   std::function<bool(uint32_t target)> serves_target;
+  // As in ChannelOptions; with 0 a connection is read ahead a little while only
+  // small frames come on it.
+  uint32_t read_ahead_bytes = 0;
 };
 
 class RpcServer {

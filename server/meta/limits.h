@@ -77,7 +77,7 @@ inline constexpr uint64_t kFileBytesMax = 1ULL << 62;
 inline constexpr uint32_t kExtentsFreedPerTxn = 24;
 inline constexpr uint32_t kKeysErasedPerTxn = 100;
 // Operations that a transaction keeps for what is not extents.
-inline constexpr uint32_t kTxnOpsReserved = 24;
+inline constexpr uint32_t kTxnOpsReserved = 20;
 static_assert(4 * kExtentsFreedPerTxn + kTxnOpsReserved <= kKvOpsMax);
 static_assert(2 * kBlobsPerAllocationMax + kTxnOpsReserved <= kKvOpsMax);
 static_assert(kKeysErasedPerTxn + kTxnOpsReserved <= kKvOpsMax);

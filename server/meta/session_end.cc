@@ -78,8 +78,9 @@ io::Task<void> Sessions::Reclaim(uint64_t session) {
   if (!reclaiming_.insert(session).second) co_return;
   absl::Status status = co_await ReclaimBlobs(session);
   if (status.ok()) {
-    status = co_await EraseRange(
-        core_, format::RangeOf(KeyKind::kResult, {session}));
+    const format::KeyRange results =
+        format::RangeOf(KeyKind::kResult, {session});
+    status = co_await EraseRange(core_, results);
   }
   if (status.ok()) {
     Txn txn(core_->kv);

@@ -76,6 +76,8 @@ class Txn {
   uint64_t ops() const {
     return expect_.size() + expect_empty_.size() + writes_.size();
   }
+  // One key was read twice and had changed in between.
+  bool torn() const { return torn_; }
   // Answers made from what was read may be given once this is durable.
   uint64_t read_sequence() const { return read_sequence_; }
 

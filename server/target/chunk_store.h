@@ -2,7 +2,8 @@
 // system).
 //
 // Files:      superblock (identity, four copies), LOCK, index/ (RocksDB),
-//             slab-NNNNNN (payload, O_DIRECT). docs/format.md#target.
+//             slab-NNNNNN (payload, O_DIRECT). docs/format/target.md.
+// Memory:     bounded: server/target/limits.h, about 130 bytes per chunk.
 // Units:      bytes; payload lies on format::kDiskAlignBytes.
 // Threads:    one store per owner loop; call and destroy it there.
 // Durability: OK from Put() or DeleteBlobs() means on stable storage. A failed
@@ -23,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "format/base/ids.h"
 #include "format/base/limits.h"
+#include "format/target/superblock.h"
 #include "io/env.h"
 
 namespace cairn::server {
@@ -43,14 +45,17 @@ struct ChunkRecord {
 
 struct FormatOptions {
   TargetIdentity identity;
-  uint64_t capacity_bytes = 0;        // Of payload; 0: what the disk has.
+  uint64_t capacity_bytes = 0;  // Of payload; 0: what the disk has.
   uint64_t slab_bytes = format::kGiB;
   // Write the slabs once now: later writes are twice as fast on most disks.
   bool prewrite = false;
+  // The simulator has no RocksDB: kLog there (kInvalidArgument otherwise).
+  format::IndexKind index_kind = format::IndexKind::kRocksDb;
 };
 
 // Makes `dir` (which must be absent or empty) a target.
 // kAlreadyExists: it has a superblock, or other files: nothing is touched.
+// kInvalidArgument: an option that cannot be: nothing is touched.
 io::Task<absl::Status> FormatTarget(io::Env* env, std::string dir,
                                     FormatOptions options);
 
@@ -74,12 +79,13 @@ struct StoreStats {
 
 struct ListedChunk {
   format::ChunkId chunk;
-  ChunkRecord record;
+  ChunkRecord record;  // Without block checksums.
 };
 
 class ChunkStore {
  public:
-  // `expect` is who this directory must be. kNotFound: not a target.
+  // `expect` is who this directory must be (disk_generation 0: any).
+  // kNotFound: not a target.
   // kFailedPrecondition: another cluster's or another target's directory, a
   //   newer format, or locked by another process; the message says what to do.
   // kDataLoss: superblock or index damaged beyond their copies; nothing is
@@ -92,6 +98,7 @@ class ChunkStore {
   // memory must be from env->pool() or aligned alike) of record.chunk_bytes
   // bytes under (pg, chunk). `record.block_checksums` were verified against
   // the payload by the caller.
+  // kInvalidArgument: sizes, checksums and digest do not fit each other.
   // OK also if the same chunk with the same digest is there already.
   // kAlreadyExists: there, with another digest: a chunk is never changed.
   // kResourceExhausted: the target is full; the message has its numbers.
@@ -106,13 +113,15 @@ class ChunkStore {
 
   // What Read() gives: whole verified blocks that cover the range asked for.
   struct ReadResult {
-    io::Buffer buffer;            // Whole blocks, from block first_block on.
+    // Whole blocks, from block first_block on, up to the chunk's end. Shared
+    // by identical reads in flight: do not change it.
+    std::shared_ptr<const io::Buffer> buffer;
     uint32_t first_block = 0;
     ChunkRecord record;
   };
   // Reads the blocks covering [offset, offset + length) and verifies each
   // against its checksum. Identical reads in flight may be served once.
-  // kNotFound: no such chunk. kOutOfRange: past its end.
+  // kNotFound: no such chunk. kOutOfRange: empty, or past its end.
   // kDataLoss: a block is damaged (after one re-read); names chunk and block.
   virtual io::Task<absl::StatusOr<ReadResult>> Read(uint32_t pg,
                                                     format::ChunkId chunk,
@@ -120,6 +129,7 @@ class ChunkStore {
                                                     uint64_t length) = 0;
 
   // Chunks of a PG in id order, after the cursor; empty `next`: the end.
+  // kInvalidArgument: `after` is not a cursor of this PG.
   struct ListResult {
     std::vector<ListedChunk> chunks;
     std::string next;
@@ -137,6 +147,10 @@ class ChunkStore {
   };
   virtual io::Task<absl::StatusOr<DeleteResult>> DeleteBlobs(
       std::vector<format::BlobId> blobs, uint64_t meta_sequence) = 0;
+
+  // Raises the mark if `meta_sequence` is greater; the next Put() or
+  // DeleteBlobs() makes it durable.
+  virtual void NoteMetaSequence(uint64_t meta_sequence) = 0;
 
   virtual StoreStats stats() const = 0;
   virtual const TargetIdentity& identity() const = 0;

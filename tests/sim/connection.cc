@@ -171,7 +171,7 @@ void Connection::LoseUnsent(size_t to_side) {
 }
 
 void Connection::Break() {
-  for (const size_t side : {0, 1}) {
+  for (const size_t side : {size_t{0}, size_t{1}}) {
     ends_[side].reset = true;
     ends_[side].under_way.clear();
     ends_[side].stalled = 0;
@@ -181,7 +181,7 @@ void Connection::Break() {
 }
 
 void Connection::Heal() {
-  for (const size_t side : {0, 1}) {
+  for (const size_t side : {size_t{0}, size_t{1}}) {
     if (!IsCut(side) && network_->powered(ends_[side].endpoint.node)) {
       const uint64_t stalled = std::exchange(ends_[side].stalled, 0);
       for (uint64_t i = 0; i < stalled; ++i) PlanArrival(side);
@@ -192,7 +192,7 @@ void Connection::Heal() {
 
 std::string Connection::Describe() const {
   std::string text;
-  for (const size_t side : {0, 1}) {
+  for (const size_t side : {size_t{0}, size_t{1}}) {
     const End& end = ends_[side];
     const std::string who = ToString(end.endpoint);
     const std::string peer = ToString(ends_[1 - side].endpoint);

@@ -23,13 +23,6 @@ constexpr io::TimeNs kSpaceCheckIntervalNs = io::kSecond;
 constexpr uint64_t kOperationBytes = 64;
 static_assert(kKvBytesMax + kKvOpsMax * kOperationBytes <= kKvQueuedBytesMax);
 
-std::unique_ptr<rocksdb::WriteBatch> NewBatch() {
-  return std::make_unique<rocksdb::WriteBatch>(
-      /*reserved_bytes=*/size_t{0}, /*max_bytes=*/size_t{0},
-      /*protection_bytes_per_key=*/size_t{kRocksKeyProtectionBytes},
-      /*default_cf_ts_sz=*/size_t{0});
-}
-
 absl::Status DamagedKey(const rocksdb::Slice& key, absl::Status why) {
   return Annotate(std::move(why), "metadata key " + key.ToString(/*hex=*/true));
 }
@@ -54,17 +47,25 @@ struct NextTurn {
 
 }  // namespace
 
+struct RocksKv::Batch {
+  explicit Batch(io::Executor* executor) : waiters(executor) {}
+  rocksdb::WriteBatch writes{
+      /*reserved_bytes=*/0, /*max_bytes=*/0,
+      /*protection_bytes_per_key=*/kRocksKeyProtectionBytes,
+      /*default_cf_ts_sz=*/0};
+  uint64_t last_sequence = 0;  // Of the newest commit in it; 0: empty.
+  io::WaitQueue waiters;
+};
+
 RocksKv::RocksKv(io::Env* env, std::string dir, RocksKvOptions options,
                  std::unique_ptr<rocksdb::DB> db)
     : env_(env),
       dir_(std::move(dir)),
       options_(std::move(options)),
       db_(std::move(db)),
-      batches_{Batch(env), Batch(env)},
+      batches_{std::make_unique<Batch>(env), std::make_unique<Batch>(env)},
       room_(env, kKvQueuedBytesMax),
-      gate_(env) {
-  for (Batch& batch : batches_) batch.writes = NewBatch();
-}
+      gate_(env) {}
 
 RocksKv::~RocksKv() { CAIRN_CHECK(closed_); }
 
@@ -249,10 +250,10 @@ void RocksKv::Enqueue(std::vector<KvWrite> writes) {
     if (write.value) {
       const std::array<rocksdb::Slice, 2> stored = {
           rocksdb::Slice(version.data(), version.size()), *write.value};
-      added = batch->writes->Put(rocksdb::SliceParts(&key, 1),
-                                 rocksdb::SliceParts(stored.data(), 2));
+      added = batch->writes.Put(rocksdb::SliceParts(&key, 1),
+                                rocksdb::SliceParts(stored.data(), 2));
     } else {
-      added = batch->writes->Delete(key);
+      added = batch->writes.Delete(key);
     }
     CAIRN_CHECK(added.ok());
     overlay_.Apply(std::move(write), sequence_);
@@ -281,11 +282,11 @@ io::Task<void> RocksKv::Flush() {
 
 io::Task<absl::Status> RocksKv::WriteOut(Batch* batch) {
   const std::string newest = format::EncodeKvSequence(batch->last_sequence);
-  rocksdb::Status written = batch->writes->Put(kSequenceKey, newest);
+  rocksdb::Status written = batch->writes.Put(kSequenceKey, newest);
   CAIRN_CHECK(written.ok());
   rocksdb::DB* const db = db_.get();
   std::function<void()> work = [db, batch, &written] {
-    written = db->Write(RocksKvSyncedWrite(), batch->writes.get());
+    written = db->Write(RocksKvSyncedWrite(), &batch->writes);
   };
   co_await env_->RunBlocking(std::move(work));
   co_return FromRocks(written);
@@ -302,7 +303,7 @@ void RocksKv::Finish(Batch* batch, absl::Status written) {
     // These wait for a batch that will never be written.
     gathering()->waiters.WakeAll();
   }
-  batch->writes->Clear();
+  batch->writes.Clear();
   batch->last_sequence = 0;
   batch->waiters.WakeAll();
   if (written.ok() && options_.on_durable) {
@@ -314,9 +315,8 @@ io::Task<absl::Status> RocksKv::Durable(uint64_t sequence) {
   CAIRN_CHECK(sequence <= sequence_);
   while (durable_sequence_ < sequence) {
     if (!latched_.ok()) co_return latched_;
-    const Batch& written = batches_[gathering_ ^ 1];
-    const bool in_written = sequence <= written.last_sequence;
-    Batch* const batch = &batches_[in_written ? gathering_ ^ 1 : gathering_];
+    Batch* batch = batches_[gathering_ ^ 1].get();  // The one being written.
+    if (sequence > batch->last_sequence) batch = gathering();
     co_await batch->waiters.Wait();
   }
   co_return absl::OkStatus();

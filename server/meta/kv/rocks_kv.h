@@ -33,7 +33,6 @@
 
 namespace rocksdb {
 class DB;
-class WriteBatch;
 }  // namespace rocksdb
 
 namespace cairn::server {
@@ -73,12 +72,7 @@ class RocksKv final : public KvEngine {
   io::Task<absl::Status> Close() override;
 
  private:
-  struct Batch {
-    explicit Batch(io::Executor* executor) : waiters(executor) {}
-    std::unique_ptr<rocksdb::WriteBatch> writes;
-    uint64_t last_sequence = 0;  // Of the newest commit in it; 0: empty.
-    io::WaitQueue waiters;
-  };
+  struct Batch;
 
   RocksKv(io::Env* env, std::string dir, RocksKvOptions options,
           std::unique_ptr<rocksdb::DB> db);
@@ -105,7 +99,7 @@ class RocksKv final : public KvEngine {
   io::Task<absl::Status> WriteOut(Batch* batch);
   void Finish(Batch* batch, absl::Status written);
   io::Task<absl::Status> Durable(uint64_t sequence);
-  Batch* gathering() { return &batches_[gathering_]; }
+  Batch* gathering() { return batches_[gathering_].get(); }
 
   io::Env* const env_;
   const std::string dir_;
@@ -116,7 +110,7 @@ class RocksKv final : public KvEngine {
   uint64_t durable_sequence_ = 0;
   KvOverlay overlay_;
   // One gathers, the other one is being written or idle.
-  std::array<Batch, 2> batches_;
+  std::array<std::unique_ptr<Batch>, 2> batches_;
   size_t gathering_ = 0;
   bool flushing_ = false;
   io::Semaphore room_;  // Bytes that may still be queued.

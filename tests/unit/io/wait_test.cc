@@ -58,6 +58,32 @@ TEST(Semaphore, WaiterThatGivesUpLetsTheNextOneIn) {
   semaphore.Release(2);
 }
 
+Task<void> AcquireOrCancel(Semaphore* semaphore, CancelToken* cancel,
+                           WaitResult* result) {
+  *result = co_await semaphore->Acquire(1, kNoDeadline, cancel);
+}
+
+// The cancelled waiter is still in line when the units come free: it has not
+// resumed yet.
+TEST(Semaphore, UnitsPassOverAWaiterThatWasJustCancelled) {
+  ManualExecutor loop;
+  Gate gate(&loop);
+  Semaphore semaphore(&loop, 1);
+  CancelToken cancel;
+  std::vector<int> order;
+  WaitResult result = WaitResult::kWoken;
+  EXPECT_TRUE(semaphore.TryAcquire());
+  gate.Spawn(AcquireOrCancel(&semaphore, &cancel, &result));
+  gate.Spawn(AcquireInto(&semaphore, 1, kNoDeadline, 2, &order));
+  cancel.Cancel();
+  semaphore.Release();
+  loop.Drain();
+  EXPECT_EQ(result, WaitResult::kCancelled);
+  EXPECT_EQ(order, (std::vector<int>{2}));
+  semaphore.Release();
+  EXPECT_EQ(semaphore.available(), 1u);
+}
+
 TEST(Event, CancelEndsTheWaitAndLaterWaitsAtOnce) {
   ManualExecutor loop;
   Gate gate(&loop);

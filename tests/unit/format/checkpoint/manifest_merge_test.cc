@@ -34,9 +34,10 @@ std::vector<std::string> PartsOf(const Entries& entries, uint32_t world_size) {
   }
   for (const TensorEntry& entry : entries) {
     for (const TensorPart& part : entry.parts) {
-      TensorEntry mine = entry;
+      TensorEntry mine = Tensor(entry.name, entry.dtype, entry.shape);
+      mine.kind = entry.kind;
       mine.parts = {part};
-      parts[part.rank].entries.push_back(mine);
+      parts[part.rank].entries.push_back(std::move(mine));
     }
   }
   std::vector<std::string> encoded;

@@ -102,6 +102,40 @@ TEST(MakePgTable, GivesTheGoldenTableWithEveryCompiler) {
   EXPECT_EQ(text, "214 453 521 342 135 345 231 452 514 123 ");
 }
 
+uint64_t Digest(const std::vector<TargetId>& table) {
+  uint64_t digest = 0;
+  for (const TargetId id : table) {
+    digest = Mix64((digest ^ id.value) + 0x9e3779b97f4a7c15ULL);
+  }
+  return digest;
+}
+
+// The same for unequal hosts, a capped target, and more rows than one block.
+// Both numbers come from a second program, written from the document.
+TEST(MakePgTable, GivesTheTablesOfTheDocumentsOtherReader) {
+  PlacementRequest hosts = EqualTargets(40, kRs42);
+  for (TargetInfo& target : hosts.targets) {
+    target.capacity_bytes = (1 + target.id.value % 5) * 1000;
+    target.host = "host" + std::to_string(target.id.value % 9);
+  }
+  hosts.failure_domain = FailureDomain::kHost;
+  hosts.pg_count = 1000;
+  hosts.seed = 3;
+  const auto host_table = MakePgTable(hosts);
+  ASSERT_OK(host_table);
+  EXPECT_EQ(Digest(*host_table), 0xccfe994735cf98e4ULL);
+
+  PlacementRequest capped = EqualTargets(30, {SchemeKind::kReedSolomon, 3, 2});
+  for (TargetInfo& target : capped.targets) {
+    target.capacity_bytes = target.id.value == 4 ? 1'000'000 : target.id.value;
+  }
+  capped.pg_count = 700;
+  capped.seed = 11;
+  const auto capped_table = MakePgTable(capped);
+  ASSERT_OK(capped_table);
+  EXPECT_EQ(Digest(*capped_table), 0xa567969be6e21c49ULL);
+}
+
 TEST(MakePgTable, GivesEqualTargetsEqualSlotsAtEveryPosition) {
   for (const uint32_t targets : {6u, 7u, 50u, 7500u}) {
     SCOPED_TRACE(targets);

@@ -48,7 +48,7 @@ TEST(Superblock, BytesAreThoseOfTheGoldenFile) {
                        std::ios::binary);
   std::stringstream bytes;
   bytes << golden.rdbuf();
-  EXPECT_EQ(EncodeSuperblock(Sample()), bytes.str());
+  EXPECT_TRUE(EncodeSuperblock(Sample()) == bytes.str());
 }
 
 TEST(Superblock, AnyOneWholeCopyIsEnough) {

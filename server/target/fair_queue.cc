@@ -1,0 +1,85 @@
+#include "server/target/fair_queue.h"
+
+#include <algorithm>
+
+#include "format/base/status.h"
+
+namespace cairn::server {
+namespace {
+
+// Virtual time is cost * kScale / weight: fine enough for any weight.
+constexpr uint64_t kScale = 256;
+
+}  // namespace
+
+FairQueue::FairQueue(io::Executor* executor, FairQueueOptions options)
+    : executor_(executor), options_(options) {
+  CAIRN_CHECK(options_.in_flight_max > 0);
+  for (uint32_t weight : options_.weights) {
+    CAIRN_CHECK(weight > 0 && weight <= kScale);
+  }
+}
+
+FairQueue::~FairQueue() { CAIRN_CHECK(in_flight_ == 0 && waiting_ == 0); }
+
+io::Task<absl::StatusOr<FairQueue::Turn>> FairQueue::Enter(
+    format::TrafficClass traffic_class, uint64_t cost, io::TimeNs deadline) {
+  const auto index = static_cast<uint32_t>(traffic_class);
+  CAIRN_CHECK(index < classes_.size());
+  if (in_flight_ < options_.in_flight_max) {
+    CAIRN_CHECK(waiting_ == 0);  // Grant() leaves no turn unused.
+    now_ = std::max(now_, Charge(index, cost));
+    ++in_flight_;
+    co_return Turn(this);
+  }
+  if (waiting_ >= options_.waiting_max) {
+    co_return absl::UnavailableError(
+        absl::StrCat("overloaded: ", waiting_, " requests wait for the disk"));
+  }
+  Waiting self(executor_, Charge(index, cost));
+  std::list<Waiting*>& line = classes_[index].line;
+  const auto place = line.insert(line.end(), &self);
+  ++waiting_;
+  const io::WaitResult result = co_await self.wake.Wait(deadline);
+  if (result != io::WaitResult::kWoken) {
+    line.erase(place);
+    --waiting_;
+    co_return absl::DeadlineExceededError(
+        "the deadline passed while waiting for the disk's turn");
+  }
+  co_return Turn(this);  // Grant() counted it.
+}
+
+uint64_t FairQueue::Charge(uint32_t class_index, uint64_t cost) {
+  Class& of = classes_[class_index];
+  const uint64_t start = std::max(now_, of.finish);
+  of.finish = start + std::max<uint64_t>(cost, 1) * kScale /
+                          options_.weights[class_index];
+  return start;
+}
+
+void FairQueue::Leave() {
+  CAIRN_CHECK(in_flight_ > 0);
+  --in_flight_;
+  Grant();
+}
+
+void FairQueue::Grant() {
+  while (in_flight_ < options_.in_flight_max && waiting_ > 0) {
+    Class* next = nullptr;  // Ties go to the more urgent class.
+    for (Class& each : classes_) {
+      if (each.line.empty()) continue;
+      if (!next || each.line.front()->start < next->line.front()->start) {
+        next = &each;
+      }
+    }
+    Waiting* const chosen = next->line.front();
+    next->line.pop_front();
+    --waiting_;
+    ++in_flight_;
+    now_ = std::max(now_, chosen->start);
+    CAIRN_CHECK(chosen->wake.WakeOne());
+  }
+}
+
+}  // namespace cairn::server

@@ -1,0 +1,58 @@
+// Every limit of a target, with the relations between them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "format/base/limits.h"
+#include "format/target/index_log.h"
+#include "format/wire/frame.h"
+
+namespace cairn::server {
+
+// Each chunk costs about 130 bytes of memory (chunk_table.h), so this many
+// cost half a GiB; a target that has them is full, however much space is left.
+inline constexpr uint64_t kChunksPerTargetMax = 4ull << 20;
+
+// Never given to slabs, so that the index can always grow for deletes and
+// recovery: 1/32 of the file system, at most this much.
+inline constexpr uint64_t kIndexReserveBytesMax = 256 * format::kMiB;
+inline constexpr uint64_t kIndexReserveFraction = 32;
+
+// One synced batch of the index. A put is one operation of at most 700 bytes.
+inline constexpr uint64_t kGroupCommitBytesMax = 512 * format::kKiB;
+// Chunks that one batch of a delete order erases.
+inline constexpr uint32_t kErasesPerCommitMax = 4096;
+inline constexpr uint32_t kIndexScanPage = 1024;
+
+// RocksDB, of each target.
+inline constexpr uint64_t kRocksWriteBufferBytes = 4 * format::kMiB;
+inline constexpr uint32_t kRocksWriteBuffers = 2;
+inline constexpr uint64_t kRocksBlockCacheBytes = 4 * format::kMiB;
+inline constexpr uint64_t kRocksWalBytesMax = 16 * format::kMiB;
+inline constexpr uint32_t kRocksOpenFilesMax = 64;
+inline constexpr uint32_t kRocksInfoLogBytesMax = 256 * 1024;
+
+// Requests.
+inline constexpr uint32_t kListChunksMax = 4096;
+inline constexpr uint32_t kDeleteBlobsMax = 4096;
+inline constexpr uint64_t kCursorBytesMax = 64;
+
+// Disk operations of requests in flight at one target. 8 writes and 16 reads
+// of 4 MiB reach the disk's limit here; more only wait in the device.
+inline constexpr uint32_t kDiskOpsInFlightMax = 16;
+// Requests that wait for one of those; beyond, kUnavailable: try later.
+inline constexpr uint32_t kDiskOpsWaitingMax = 4096;
+// What an operation costs beside its bytes, in bytes: small ones are not free.
+inline constexpr uint64_t kDiskOpCostBytes = 64 * format::kKiB;
+// By format::TrafficClass: interactive, dataset read, checkpoint write,
+// background.
+inline constexpr std::array<uint32_t, format::kTrafficClasses>
+    kTrafficClassWeights = {8, 4, 4, 1};
+
+static_assert(kGroupCommitBytesMax * 2 <= format::kIndexFrameBodyBytesMax);
+static_assert(kErasesPerCommitMax * (7 + format::kIndexKeyBytesMax) <=
+              kGroupCommitBytesMax);
+static_assert(kListChunksMax * 100 <= format::kFrameBodyBytesMax);
+
+}  // namespace cairn::server

@@ -1,0 +1,326 @@
+#include "server/target/target_service.h"
+
+#include <algorithm>
+
+#include "format/base/limits.h"
+#include "format/base/status.h"
+#include "format/cluster/cluster_map.h"
+#include "format/target/chunk_record.h"
+#include "server/target/limits.h"
+#include "server/target/target_payload.h"
+
+namespace cairn::server {
+namespace {
+
+// Of the handshake: the metadata service.
+constexpr uint32_t kMetadataRole = 1;
+
+template <typename Request>
+absl::StatusOr<Request> ParseRequest(io::ServerCall* call) {
+  Request request;
+  const std::string_view body = call->body();
+  if (!request.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("malformed request from ", call->peer()));
+  }
+  return request;
+}
+
+// Which chunk a request is about; kInvalidArgument if there can be none such.
+absl::StatusOr<format::ChunkId> ParseChunk(const wire::ChunkRef& ref,
+                                           uint32_t pg) {
+  format::ChunkId chunk;
+  chunk.blob = format::BlobId(ref.blob());
+  chunk.stripe = ref.stripe();
+  chunk.shard = ref.shard();
+  if (chunk.blob.pool().value == 0 || chunk.blob.sequence() == 0 ||
+      chunk.stripe >= format::kStripesPerBlobMax ||
+      chunk.shard >= format::kShardsMax || pg >= format::kPgsPerPoolMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        ToString(chunk), " in group ", pg, ": no such chunk can be"));
+  }
+  return chunk;
+}
+
+absl::Status ValidatePayload(uint64_t payload_bytes, uint64_t stripe_bytes) {
+  if (payload_bytes == 0 || payload_bytes > format::kChunkBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a chunk of ", payload_bytes, " bytes"));
+  }
+  if (stripe_bytes > format::kDataShardsMax * format::kChunkBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a stripe of ", stripe_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Response>
+io::Task<void> Answer(io::ServerCall* call, absl::StatusOr<Response> response) {
+  if (!response.ok()) {
+    co_await call->Fail(response.status());
+    co_return;
+  }
+  co_await call->Reply(response->SerializeAsString());
+}
+
+}  // namespace
+
+void TargetService::AddStore(ChunkStore* store) {
+  FairQueueOptions options;
+  options.in_flight_max = kDiskOpsInFlightMax;
+  options.waiting_max = kDiskOpsWaitingMax;
+  options.weights = kTrafficClassWeights;
+  Target target;
+  target.store = store;
+  target.disk = std::make_unique<FairQueue>(env_, options);
+  const uint32_t id = store->identity().target_id.value;
+  CAIRN_CHECK(targets_.emplace(id, std::move(target)).second);
+}
+
+void TargetService::Register(io::RpcServer* server) {
+  using format::Method;
+  server->Handle(Method::kPing,
+                 [this](io::ServerCall* call) { return Ping(call); });
+  server->Handle(Method::kPutChunk,
+                 [this](io::ServerCall* call) { return PutChunk(call); });
+  server->Handle(Method::kGetChunk,
+                 [this](io::ServerCall* call) { return GetChunk(call); });
+  server->Handle(Method::kListChunks,
+                 [this](io::ServerCall* call) { return ListChunks(call); });
+  server->Handle(Method::kDeleteBlobs,
+                 [this](io::ServerCall* call) { return DeleteBlobs(call); });
+  server->Handle(Method::kTargetStatus,
+                 [this](io::ServerCall* call) { return TargetStatus(call); });
+}
+
+absl::StatusOr<TargetService::Target*> TargetService::FindTarget(
+    uint32_t target) {
+  const auto it = targets_.find(target);
+  if (it != targets_.end()) return &it->second;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "target ", target, " is not served here: fetch the cluster map again"));
+}
+
+io::Task<void> TargetService::Ping(io::ServerCall* call) {
+  co_await call->Reply(std::string());
+}
+
+io::Task<void> TargetService::PutChunk(io::ServerCall* call) {
+  absl::StatusOr<wire::PutChunkResponse> response = co_await Put(call);
+  co_await Answer(call, std::move(response));
+}
+
+io::Task<absl::StatusOr<wire::PutChunkResponse>> TargetService::Put(
+    io::ServerCall* call) {
+  CAIRN_CO_ASSIGN_OR_RETURN(const auto request,
+                            ParseRequest<wire::PutChunkRequest>(call));
+  CAIRN_CO_ASSIGN_OR_RETURN(Target* const target, FindTarget(request.target()));
+  CAIRN_CO_ASSIGN_OR_RETURN(const format::ChunkId chunk,
+                            ParseChunk(request.chunk(), request.pg()));
+  const uint64_t size = call->payload_bytes();
+  CAIRN_CO_RETURN_IF_ERROR(ValidatePayload(size, request.stripe_bytes()));
+  const uint64_t padded = format::AllocatedBytesOf(size);
+  // Before a byte is read: no buffer, no reading.
+  const io::Buffer buffer =
+      co_await env_->pool()->Acquire(padded, call->deadline());
+  if (!buffer) {
+    co_return absl::DeadlineExceededError(
+        absl::StrCat("target ", request.target(), " had no free buffer"));
+  }
+  PutSink sink(chunk, size, buffer.bytes());
+  CAIRN_CO_RETURN_IF_ERROR(co_await call->ReceivePayload(&sink));
+  const format::MutableBytes payload = buffer.bytes().first(padded);
+  std::fill(payload.begin() + static_cast<ptrdiff_t>(size), payload.end(),
+            uint8_t{0});
+  ChunkRecord record;
+  record.chunk_bytes = size;
+  record.stripe_bytes = request.stripe_bytes();
+  record.block_checksums = sink.checksums();
+  record.digest = format::ChunkDigest(chunk, size, record.block_checksums);
+  wire::PutChunkResponse response;
+  response.set_digest(record.digest);
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await StorePut(call, target, request, std::move(record), payload));
+  co_return response;
+}
+
+io::Task<absl::Status> TargetService::StorePut(io::ServerCall* call,
+                                               Target* target,
+                                               wire::PutChunkRequest request,
+                                               ChunkRecord record,
+                                               format::ConstBytes payload) {
+  CAIRN_CO_ASSIGN_OR_RETURN(const format::ChunkId chunk,
+                            ParseChunk(request.chunk(), request.pg()));
+  CAIRN_CO_ASSIGN_OR_RETURN(
+      const FairQueue::Turn turn,
+      co_await target->disk->Enter(call->traffic_class(),
+                                   payload.size() + kDiskOpCostBytes,
+                                   call->deadline()));
+  co_return co_await target->store->Put(request.pg(), chunk, std::move(record),
+                                        payload, request.meta_sequence());
+}
+
+io::Task<void> TargetService::GetChunk(io::ServerCall* call) {
+  absl::StatusOr<wire::GetChunkRequest> request =
+      ParseRequest<wire::GetChunkRequest>(call);
+  if (!request.ok()) {
+    co_await call->Fail(request.status());
+    co_return;
+  }
+  absl::StatusOr<Target*> target = FindTarget(request->target());
+  if (!target.ok()) {
+    co_await call->Fail(target.status());
+    co_return;
+  }
+  if (request->length() == 0) {
+    auto record = co_await GetRecord(*target, *request);
+    co_await Answer(call, std::move(record));
+    co_return;
+  }
+  auto blocks = co_await ReadRange(call, *target, *request);
+  if (!blocks.ok()) {
+    co_await call->Fail(blocks.status());
+    co_return;
+  }
+  format::ChunkId chunk;
+  chunk.blob = format::BlobId(request->chunk().blob());
+  chunk.stripe = request->chunk().stripe();
+  chunk.shard = request->chunk().shard();
+  wire::GetChunkResponse response;
+  response.set_chunk_bytes(blocks->record.chunk_bytes);
+  response.set_stripe_bytes(blocks->record.stripe_bytes);
+  response.set_digest(blocks->record.digest);
+  RangeSource source(chunk, &*blocks, request->offset(), request->length());
+  co_await call->Reply(response.SerializeAsString(), &source);
+}
+
+io::Task<absl::StatusOr<ChunkStore::ReadResult>> TargetService::ReadRange(
+    io::ServerCall* call, Target* target, wire::GetChunkRequest request) {
+  CAIRN_CO_ASSIGN_OR_RETURN(const format::ChunkId chunk,
+                            ParseChunk(request.chunk(), request.pg()));
+  if (request.length() > format::kChunkBytesMax) {
+    co_return absl::OutOfRangeError(
+        absl::StrCat("no chunk has ", request.length(), " bytes"));
+  }
+  target->store->NoteMetaSequence(request.meta_sequence());
+  CAIRN_CO_ASSIGN_OR_RETURN(
+      const FairQueue::Turn turn,
+      co_await target->disk->Enter(call->traffic_class(),
+                                   request.length() + kDiskOpCostBytes,
+                                   call->deadline()));
+  co_return co_await target->store->Read(request.pg(), chunk, request.offset(),
+                                         request.length());
+}
+
+io::Task<absl::StatusOr<wire::GetChunkResponse>> TargetService::GetRecord(
+    Target* target, wire::GetChunkRequest request) {
+  CAIRN_CO_ASSIGN_OR_RETURN(const format::ChunkId chunk,
+                            ParseChunk(request.chunk(), request.pg()));
+  target->store->NoteMetaSequence(request.meta_sequence());
+  CAIRN_CO_ASSIGN_OR_RETURN(const std::optional<ChunkRecord> record,
+                            co_await target->store->Find(request.pg(), chunk));
+  if (!record) {
+    co_return absl::NotFoundError(
+        absl::StrCat("target ", request.target(), " has no ", ToString(chunk)));
+  }
+  wire::GetChunkResponse response;
+  response.set_chunk_bytes(record->chunk_bytes);
+  response.set_stripe_bytes(record->stripe_bytes);
+  response.set_digest(record->digest);
+  co_return response;
+}
+
+io::Task<void> TargetService::ListChunks(io::ServerCall* call) {
+  absl::StatusOr<wire::ListChunksResponse> response = co_await List(call);
+  co_await Answer(call, std::move(response));
+}
+
+io::Task<absl::StatusOr<wire::ListChunksResponse>> TargetService::List(
+    io::ServerCall* call) {
+  CAIRN_CO_ASSIGN_OR_RETURN(const auto request,
+                            ParseRequest<wire::ListChunksRequest>(call));
+  CAIRN_CO_ASSIGN_OR_RETURN(Target* const target, FindTarget(request.target()));
+  if (request.pool() > UINT16_MAX || request.pg() >= format::kPgsPerPoolMax ||
+      request.after().size() > kCursorBytesMax) {
+    co_return absl::InvalidArgumentError(absl::StrCat(
+        "no group ", request.pg(), " of pool ", request.pool(), " can be"));
+  }
+  const format::PgId pg{format::PoolId(static_cast<uint16_t>(request.pool())),
+                        request.pg()};
+  const uint32_t limit =
+      request.limit() == 0 ? kListChunksMax : request.limit();
+  CAIRN_CO_ASSIGN_OR_RETURN(
+      const ChunkStore::ListResult list,
+      co_await target->store->List(pg, request.after(), limit));
+  wire::ListChunksResponse response;
+  response.set_next(list.next);
+  for (const ListedChunk& listed : list.chunks) {
+    wire::ChunkInfo* const info = response.add_chunks();
+    info->mutable_chunk()->set_blob(listed.chunk.blob.value);
+    info->mutable_chunk()->set_stripe(listed.chunk.stripe);
+    info->mutable_chunk()->set_shard(listed.chunk.shard);
+    info->set_chunk_bytes(listed.record.chunk_bytes);
+    info->set_stripe_bytes(listed.record.stripe_bytes);
+    info->set_digest(listed.record.digest);
+    info->set_put_wall_ns(listed.record.put_wall_ns);
+  }
+  co_return response;
+}
+
+io::Task<void> TargetService::DeleteBlobs(io::ServerCall* call) {
+  absl::StatusOr<wire::DeleteBlobsResponse> response = co_await Delete(call);
+  co_await Answer(call, std::move(response));
+}
+
+io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> TargetService::Delete(
+    io::ServerCall* call) {
+  if (call->role() != kMetadataRole) {
+    co_return absl::PermissionDeniedError(absl::StrCat(
+        "only the metadata service may delete, not ", call->peer()));
+  }
+  CAIRN_CO_ASSIGN_OR_RETURN(const auto request,
+                            ParseRequest<wire::DeleteBlobsRequest>(call));
+  CAIRN_CO_ASSIGN_OR_RETURN(Target* const target, FindTarget(request.target()));
+  if (static_cast<uint32_t>(request.blobs_size()) > kDeleteBlobsMax) {
+    co_return absl::InvalidArgumentError(
+        absl::StrCat(request.blobs_size(), " blobs in one order, at most ",
+                     kDeleteBlobsMax));
+  }
+  std::vector<format::BlobId> blobs;
+  for (const uint64_t blob : request.blobs()) blobs.emplace_back(blob);
+  CAIRN_CO_ASSIGN_OR_RETURN(const ChunkStore::DeleteResult deleted,
+                            co_await target->store->DeleteBlobs(
+                                std::move(blobs), request.meta_sequence()));
+  wire::DeleteBlobsResponse response;
+  response.set_chunks(deleted.chunks);
+  response.set_bytes(deleted.bytes);
+  co_return response;
+}
+
+io::Task<void> TargetService::TargetStatus(io::ServerCall* call) {
+  absl::StatusOr<wire::TargetStatusRequest> request =
+      ParseRequest<wire::TargetStatusRequest>(call);
+  absl::StatusOr<Target*> target =
+      request.ok() ? FindTarget(request->target()) : request.status();
+  if (!target.ok()) {
+    co_await call->Fail(target.status());
+    co_return;
+  }
+  const StoreStats stats = (*target)->store->stats();
+  wire::TargetStatusResponse response;
+  response.set_capacity_bytes(stats.capacity_bytes);
+  response.set_used_bytes(stats.used_bytes);
+  response.set_chunks(stats.chunks);
+  response.set_corrupt_blocks(stats.corrupt_blocks);
+  response.set_failed(stats.failed);
+  response.set_meta_sequence(stats.meta_sequence);
+  response.set_puts(stats.puts);
+  response.set_gets(stats.gets);
+  response.set_put_bytes(stats.put_bytes);
+  response.set_get_bytes(stats.get_bytes);
+  response.set_boot_epoch(stats.boot_epoch);
+  response.set_disk_generation((*target)->store->identity().disk_generation);
+  co_await call->Reply(response.SerializeAsString());
+}
+
+}  // namespace cairn::server
