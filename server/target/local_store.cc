@@ -111,7 +111,7 @@ void LocalStore::AddMark(std::vector<IndexOp>* ops) {
 io::Task<absl::Status> LocalStore::Put(uint32_t pg, ChunkId chunk,
                                        ChunkRecord record,
                                        format::ConstBytes payload,
-                                       uint64_t meta_sequence) {
+                                       uint64_t meta_sequence, Access access) {
   const io::Gate::Hold in_flight = gate_.Enter();
   CAIRN_CO_RETURN_IF_ERROR(CheckOpen());
   CAIRN_CO_RETURN_IF_ERROR(ValidatePut(chunk, record, payload));
@@ -131,7 +131,8 @@ io::Task<absl::Status> LocalStore::Put(uint32_t pg, ChunkId chunk,
   const auto self = std::make_shared<PutInFlight>(env_);
   puts_.emplace(key, self);
   const uint64_t chunk_bytes = record.chunk_bytes;
-  absl::Status status = co_await PutNew(key, std::move(record), payload);
+  absl::Status status =
+      co_await PutNew(key, std::move(record), payload, access);
   puts_.erase(key);
   self->done.Set();
   if (status.ok()) {
@@ -142,7 +143,8 @@ io::Task<absl::Status> LocalStore::Put(uint32_t pg, ChunkId chunk,
 }
 
 io::Task<absl::Status> LocalStore::PutNew(ChunkKey key, ChunkRecord record,
-                                          format::ConstBytes payload) {
+                                          format::ConstBytes payload,
+                                          Access access) {
   if (table_.size() + puts_.size() > kChunksPerTargetMax) {
     co_return absl::ResourceExhaustedError(
         absl::StrCat("target ", identity_.target_id.value, " is full: it has ",
@@ -152,14 +154,28 @@ io::Task<absl::Status> LocalStore::PutNew(ChunkKey key, ChunkRecord record,
   CAIRN_CO_ASSIGN_OR_RETURN(const ChunkPlace place,
                             co_await FindSpace(allocated));
   if (record.put_wall_ns == 0) record.put_wall_ns = env_->WallNs();
-  const absl::Status written = co_await slabs_->Write(place, payload);
-  if (!written.ok() || !failed_.ok()) {
-    // Somebody's write failed meanwhile: what this one's OK is worth is not
-    // known, so it is not acknowledged either.
+  absl::Status written = co_await WritePayload(place, payload, access);
+  // If somebody's write failed meanwhile, what this one's OK is worth is not
+  // known: it is not acknowledged either.
+  if (written.ok()) written = failed_;
+  if (!written.ok()) {
     allocator_.Free(place);
-    co_return written.ok() ? failed_ : Latch(written);
+    co_return written;
   }
   co_return co_await CommitPut(key, ToStored(record, place));
+}
+
+io::Task<absl::Status> LocalStore::WritePayload(ChunkPlace place,
+                                                format::ConstBytes payload,
+                                                Access access) {
+  CAIRN_CO_ASSIGN_OR_RETURN(
+      const FairQueue::Turn turn,
+      co_await disk_.Enter(access.traffic_class,
+                           payload.size() + kDiskOpCostBytes, access.deadline));
+  CAIRN_CO_RETURN_IF_ERROR(failed_);
+  absl::Status written = co_await slabs_->Write(place, payload);
+  if (written.ok()) co_return written;
+  co_return Latch(std::move(written));
 }
 
 io::Task<absl::Status> LocalStore::CommitPut(ChunkKey key, StoredChunk stored) {
@@ -340,6 +356,12 @@ StoreStats LocalStore::stats() const {
   stats.meta_sequence = meta_sequence_;
   stats.boot_epoch = boot_epoch_;
   stats.failed = std::string(failed_.message());
+  const io::TimeNs now = env_->NowNs();
+  const io::TimeNs oldest = std::min(now, disk_.oldest_turn_ns());
+  if (stats.failed.empty() && now - oldest > kDiskStuckAfter) {
+    stats.failed = absl::StrCat("the disk of ", dir_, " hangs since ",
+                                (now - oldest) / io::kSecond, " s");
+  }
   return stats;
 }
 
