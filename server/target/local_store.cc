@@ -216,36 +216,34 @@ io::Task<absl::Status> LocalStore::GrowFor(uint32_t size_bytes) {
   co_await growing_.Acquire();
   absl::Status status = failed_;
   if (status.ok() && allocator_.largest_free_bytes() < size_bytes) {
-    uint32_t slab = 0;
-    while (slab < slabs_->count() &&
-           (slabs_->state(slab) == SlabSet::State::kWhole ||
-            slabs_->size_bytes(slab) < size_bytes)) {
-      ++slab;
-    }
-    if (slab == slabs_->count()) {
-      status = absl::ResourceExhaustedError(absl::StrCat(
-          "target ", identity_.target_id.value, " is full: ",
-          allocator_.used_bytes(), " of ", superblock_.capacity_bytes,
-          " bytes used, the largest free piece has ",
-          allocator_.largest_free_bytes(), ", ", size_bytes,
-          " were asked "
-          "for"));
-    } else {
-      status = co_await slabs_->Grow(slab);
-      if (status.ok()) {
-        allocator_.AddSlab(slab, slabs_->size_bytes(slab));
-      } else if (absl::IsResourceExhausted(status)) {
-        status = Annotate(
-            std::move(status),
-            absl::StrCat("target ", identity_.target_id.value,
-                         " is full: ", allocator_.used_bytes(), " bytes used"));
-      } else {
-        status = Latch(std::move(status));
-      }
-    }
+    status = co_await AddSlabFor(size_bytes);
   }
   growing_.Release();
   co_return status;
+}
+
+io::Task<absl::Status> LocalStore::AddSlabFor(uint32_t size_bytes) {
+  uint32_t slab = 0;
+  while (slab < slabs_->count() &&
+         (slabs_->state(slab) == SlabSet::State::kWhole ||
+          slabs_->size_bytes(slab) < size_bytes)) {
+    ++slab;
+  }
+  const std::string full = absl::StrCat(
+      "target ", identity_.target_id.value,
+      " is full: ", allocator_.used_bytes(), " of ", superblock_.capacity_bytes,
+      " bytes used, ", size_bytes, " more asked for, largest free piece ",
+      allocator_.largest_free_bytes());
+  if (slab == slabs_->count()) co_return absl::ResourceExhaustedError(full);
+  absl::Status grown = co_await slabs_->Grow(slab);
+  if (grown.ok()) {
+    allocator_.AddSlab(slab, slabs_->size_bytes(slab));
+    co_return grown;
+  }
+  if (absl::IsResourceExhausted(grown)) {
+    co_return Annotate(std::move(grown), full);
+  }
+  co_return Latch(std::move(grown));
 }
 
 io::Task<absl::StatusOr<ChunkStore::ListResult>> LocalStore::List(

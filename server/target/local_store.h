@@ -87,6 +87,7 @@ class LocalStore final : public ChunkStore {
                                       Access access);
   io::Task<absl::StatusOr<format::ChunkPlace>> FindSpace(uint32_t size_bytes);
   io::Task<absl::Status> GrowFor(uint32_t size_bytes);
+  io::Task<absl::Status> AddSlabFor(uint32_t size_bytes);
   io::Task<absl::Status> CommitPut(format::ChunkKey key,
                                    format::StoredChunk stored);
   // Adds the mark to a batch if it is not durable yet.
