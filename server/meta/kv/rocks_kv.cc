@@ -1,6 +1,7 @@
 #include "server/meta/kv/rocks_kv.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <utility>
 
@@ -33,6 +34,15 @@ absl::StatusOr<KvPair> PairFrom(const rocksdb::Slice& key,
       format::DecodeKvRecord({stored.data(), stored.size()});
   if (!record.ok()) return DamagedKey(key, record.status());
   return KvPair{key.ToString(), std::string(record->value), record->version};
+}
+
+// RocksDB makes its directory, but not the entry in the parent durable.
+io::Task<absl::Status> MakeDirectoryDurably(io::Env* env, std::string dir) {
+  const absl::Status made = co_await env->MakeDirectory(dir);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) co_return made;
+  std::string parent = std::filesystem::path(dir).parent_path().string();
+  if (parent.empty()) parent = ".";
+  co_return co_await env->SyncDirectory(std::move(parent));
 }
 
 // Lets everything that is ready now run first.
@@ -71,6 +81,9 @@ RocksKv::~RocksKv() { CAIRN_CHECK(closed_); }
 
 io::Task<absl::StatusOr<std::unique_ptr<RocksKv>>> RocksKv::Open(
     io::Env* env, std::string dir, RocksKvOptions options) {
+  if (options.create) {
+    CAIRN_CO_RETURN_IF_ERROR(co_await MakeDirectoryDurably(env, dir));
+  }
   rocksdb::DB* raw = nullptr;
   rocksdb::Status opened;
   std::function<void()> work = [&dir, &options, &raw, &opened] {
