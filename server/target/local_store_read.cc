@@ -167,7 +167,8 @@ io::Task<absl::Status> LocalStore::ReadVerified(ChunkKey key,
                                                 BlockRange range,
                                                 format::MutableBytes to) {
   absl::Status status;
-  for (const bool is_last_try : {false, true}) {
+  for (int tries = 1; tries <= 2; ++tries) {
+    const bool is_last_try = tries == 2;
     status = co_await slabs_->Read(stored->place, range.offset_bytes, to);
     if (status.ok()) {
       status =

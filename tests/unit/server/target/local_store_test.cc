@@ -292,7 +292,7 @@ TEST_F(LocalStoreTest, CursorOfAnotherGroupIsRefused) {
   }
 }
 
-TEST_F(LocalStoreTest, FullTargetRefusesReadsOnAndTakesAgainAfterADelete) {
+TEST_F(LocalStoreTest, FullTargetReadsOnAndTakesPutsAgainAfterADelete) {
   std::vector<TestChunk> chunks;
   for (uint64_t blob = 1; blob <= 4; ++blob) {
     chunks.emplace_back(MakeChunkId(blob), 4 * kMiB);
