@@ -55,7 +55,8 @@ enum class CounterId : uint64_t {
 enum class TrashKind : uint32_t {
   kFile = 1,       // Unlinked: free its extents, then forget it.
   kSet = 2,        // Take apart a set with its files and records.
-  kSetParts = 3,   // Published: only its manifest parts and claims.
+  kSetParts = 3,   // Published: manifest parts and claims; and the manifest,
+                   // if the set's record is gone.
 };
 
 inline constexpr uint32_t kKeyNumbersMax = 3;

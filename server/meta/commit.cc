@@ -88,8 +88,9 @@ io::Task<absl::StatusOr<wire::CommitExtentsResponse>> Extents::CommitIn(
       CAIRN_CO_RETURN_IF_ERROR(co_await CommitParts(request));
       co_return Conflict();  // What is there already costs nothing next time.
     }
-    CAIRN_CO_RETURN_IF_ERROR(co_await CheckBlobs(
-        txn, SessionId(request->id().session()), extents));
+    CAIRN_CO_RETURN_IF_ERROR(
+        co_await CheckBlobs(txn, SessionId(request->id().session()),
+                            update.FreshExtents()));
     CAIRN_CO_RETURN_IF_ERROR(co_await update.Finish(txn));
   }
   const uint64_t now = core_->env->WallNs();
@@ -143,7 +144,8 @@ io::Task<absl::Status> Extents::CommitPartIn(
   const absl::StatusOr<uint64_t> filled =
       co_await Fill(txn, &update, extents, skip);
   if (!filled.ok()) co_return filled.status();
-  CAIRN_CO_RETURN_IF_ERROR(co_await CheckBlobs(txn, session, extents));
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await CheckBlobs(txn, session, update.FreshExtents()));
   CAIRN_CO_RETURN_IF_ERROR(co_await update.Finish(txn));
   AddAllocated(update.allocated_delta(), &*record);
   // The size follows at each step, so that new bytes are never beyond it.

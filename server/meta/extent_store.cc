@@ -156,18 +156,27 @@ std::map<BlobId, int64_t> ExtentUpdate::ReferenceDeltas() const {
   return deltas;
 }
 
-uint64_t ExtentUpdate::OpsNeeded() const {
-  uint64_t ops = 0;
-  std::set<BlobId> fresh;  // Each is looked up.
-  for (const auto& [end, extent] : before_) ops += !after_.contains(end);
+std::vector<Extent> ExtentUpdate::FreshExtents() const {
+  std::vector<Extent> fresh;
   for (const auto& [end, extent] : after_) {
     const auto old = before_.find(end);
-    if (old != before_.end() && old->second == extent) continue;
+    if (old == before_.end() || !(old->second == extent)) {
+      fresh.push_back(extent);
+    }
+  }
+  return fresh;
+}
+
+uint64_t ExtentUpdate::OpsNeeded() const {
+  uint64_t ops = 0;
+  for (const auto& [end, extent] : before_) ops += !after_.contains(end);
+  std::set<BlobId> looked_up;
+  for (const Extent& extent : FreshExtents()) {
     ++ops;
-    fresh.insert(extent.blob);
+    looked_up.insert(extent.blob);
   }
   for (const auto& [blob, delta] : ReferenceDeltas()) ops += delta < 0 ? 3 : 2;
-  return ops + fresh.size();
+  return ops + looked_up.size();
 }
 
 io::Task<absl::Status> ExtentUpdate::Finish(Txn* txn) {
@@ -177,13 +186,13 @@ io::Task<absl::Status> ExtentUpdate::Finish(Txn* txn) {
   }
   for (const auto& [end, extent] : after_) {
     allocated_delta_ += static_cast<int64_t>(extent.length);
-    const auto old = before_.find(end);
-    if (old != before_.end() && old->second == extent) continue;
+  }
+  for (const Extent& extent : FreshExtents()) {
     store::Extent record;
     record.set_length(extent.length);
     record.set_blob(extent.blob.value);
     record.set_blob_offset(extent.blob_offset);
-    txn->Put(format::ExtentKey(inode_, end), record);
+    txn->Put(format::ExtentKey(inode_, extent.file_end()), record);
   }
   const uint64_t due = core_->clock.NowMs() + core_->options.orphan_grace_ms;
   for (const auto& [blob, delta] : ReferenceDeltas()) {

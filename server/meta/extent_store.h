@@ -41,6 +41,9 @@ class ExtentUpdate {
   // kDataLoss: references do not match the extents.
   io::Task<absl::Status> Finish(Txn* txn);
 
+  // Records that Finish() will write.
+  std::vector<format::Extent> FreshExtents() const;
+
   // By how much the sum of the extents' lengths changes.
   int64_t allocated_delta() const { return allocated_delta_; }
   bool changes() const { return !before_.empty() || !after_.empty(); }

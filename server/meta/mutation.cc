@@ -31,6 +31,11 @@ bool Sessions::IsLive(SessionId session) const {
   return place != sessions_.end() && !place->second.fenced;
 }
 
+std::string Sessions::ClientOf(SessionId session) const {
+  const auto place = sessions_.find(session.value);
+  return place == sessions_.end() ? std::string() : place->second.client;
+}
+
 absl::Status Sessions::ExpectLive(SessionId session, Txn* txn) const {
   const auto place = sessions_.find(session.value);
   if (place == sessions_.end() || place->second.fenced) {

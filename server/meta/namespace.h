@@ -7,9 +7,9 @@
 // The link count of a directory is always 1.
 //
 // Errors of all: kNotFound (a parent or name is absent), kInvalidArgument (a
-//   name that cannot be; format/path/names.h), kFailedPrecondition with a phrase
-//   of format/path/errors.h, kAborted (the session of a mutation is lost),
-//   kUnavailable (try again).
+//   name that cannot be; format/path/names.h), kFailedPrecondition with a
+//   phrase of format/path/errors.h, kAborted (the session of a mutation is
+//   lost), kUnavailable (try again).
 // Threads: one loop.
 #pragma once
 

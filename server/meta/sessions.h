@@ -49,6 +49,8 @@ class Sessions {
 
   // False also for unknown ones.
   bool IsLive(format::SessionId session) const;
+  // "host/pid/name", for messages; empty: unknown.
+  std::string ClientOf(format::SessionId session) const;
   uint64_t count() const { return sessions_.size(); }
 
   // Makes a transaction fail if the session is fenced meanwhile.

@@ -61,6 +61,10 @@ class Txn {
   void Put(const std::string& key, const Record& record) {
     writes_[key] = format::EncodeRecord(key, record);
   }
+  // `value` is sealed for `key` already.
+  void PutRaw(const std::string& key, std::string value) {
+    writes_[key] = std::move(value);
+  }
   void Delete(const std::string& key) { writes_[key] = std::nullopt; }
   void Expect(const std::string& key, uint64_t version);
   void ExpectEmpty(format::KeyRange range);

@@ -1,0 +1,36 @@
+// TargetOrders: what the metadata service tells and asks targets.
+//
+// Deletion is by order only: a target never frees a chunk on its own, and takes
+// orders from nobody but metadata.
+//
+// Threads: one loop; calls may overlap.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "format/base/ids.h"
+#include "format/wire/target.pb.h"
+#include "io/task.h"
+
+namespace cairn::server {
+
+class TargetOrders {
+ public:
+  virtual ~TargetOrders() = default;
+
+  // OK: no chunk of the blobs is on the target any more (there may have been
+  // none). Idempotent. `meta_sequence` is that of the decision.
+  // kFailedPrecondition: the target has seen newer metadata than that: this
+  //   store was restored from an old copy, and deletes nothing.
+  // kUnavailable, kDeadlineExceeded: not confirmed; order again later.
+  virtual io::Task<absl::Status> DeleteBlobs(format::TargetId target,
+                                             std::vector<format::BlobId> blobs,
+                                             uint64_t meta_sequence) = 0;
+
+  virtual io::Task<absl::StatusOr<wire::TargetStatusResponse>> Status(
+      format::TargetId target) = 0;
+};
+
+}  // namespace cairn::server
