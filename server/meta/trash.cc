@@ -15,8 +15,7 @@ io::Task<void> Trash::Loop() {
       spdlog::warn("metadata: trash: {}", StdText(more.status().message()));
     }
     if (more.ok() && *more) continue;
-    co_await io::SleepFor(core_->env, core_->options.tick_ns,
-                          &core_->stopping);
+    co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
   }
 }
 
@@ -140,8 +139,10 @@ io::Task<absl::Status> Trash::EmptySet(InodeId set) {
     if (!record.ok()) co_return record.status();
     const bool removed =
         record->has_value() &&
-        ((*record)->state() == static_cast<uint32_t>(format::SetState::kFenced) ||
-         (*record)->state() == static_cast<uint32_t>(format::SetState::kFailed));
+        ((*record)->state() ==
+             static_cast<uint32_t>(format::SetState::kFenced) ||
+         (*record)->state() ==
+             static_cast<uint32_t>(format::SetState::kFailed));
     // Gone already, or (a broken invariant) in use: nothing may be touched.
     if (!removed) co_return absl::OkStatus();
   }

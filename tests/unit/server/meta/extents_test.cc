@@ -216,8 +216,7 @@ class ExtentsProperty : public ExtentsTest,
                        ->blob()];
       } else if (parsed->kind == format::KeyKind::kReference) {
         stored[parsed->numbers[0]] =
-            format::DecodeRecord<store::Reference>(key, value.value)
-                ->extents();
+            format::DecodeRecord<store::Reference>(key, value.value)->extents();
       }
     }
     EXPECT_EQ(stored, expected);

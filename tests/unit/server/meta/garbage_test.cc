@@ -126,8 +126,7 @@ TEST_F(GarbageTest, CountOfFilesFollowsWhatHappensDuringTheScan) {
   ASSERT_OK(Unlink(kRoot, "f"));
   Sleep(io::kSecond);
   ASSERT_OK(Unlink(kRoot, "h"));
-  const auto status =
-      Await(meta_->ClusterStatus(wire::ClusterStatusRequest()));
+  const auto status = Await(meta_->ClusterStatus(wire::ClusterStatusRequest()));
   ASSERT_OK(status);
   EXPECT_EQ(status->files(), 1u);
   EXPECT_EQ(status->sessions(), 1u);
@@ -144,15 +143,12 @@ class GarbageProperty : public GarbageTest,
   void CheckNoReferenceToDeleted() {
     for (const auto& [key, value] : disk_.pairs) {
       if (key[0] != static_cast<char>(format::KeyKind::kExtent)) continue;
-      const auto extent =
-          format::DecodeRecord<store::Extent>(key, value.value);
+      const auto extent = format::DecodeRecord<store::Extent>(key, value.value);
       ASSERT_FALSE(Deleted(extent->blob()))
           << format::ToString(format::BlobId(extent->blob()));
     }
   }
-  std::string AnyName() {
-    return absl::StrCat("n", random_.Between(0, 4));
-  }
+  std::string AnyName() { return absl::StrCat("n", random_.Between(0, 4)); }
   void WriteStep() {
     wire::CreateRequest create = CreateRequest(kRoot, AnyName());
     create.set_open_existing(true);

@@ -20,9 +20,9 @@
 
 namespace cairn::server {
 
+using ::cairn::testing::StatusIs;
 using format::InodeType;
 using format::SetState;
-using ::cairn::testing::StatusIs;
 
 inline constexpr uint64_t kRoot = format::kRootInode.value;
 
@@ -109,8 +109,7 @@ class MetaTest : public ::testing::Test {
 
   void OpenKv() { kv_ = std::make_unique<ModelKv>(env_, &disk_); }
   void OpenService() {
-    auto opened =
-        Await(MetaService::Open(env_, kv_.get(), &orders_, options_));
+    auto opened = Await(MetaService::Open(env_, kv_.get(), &orders_, options_));
     ASSERT_OK(opened);
     meta_ = *std::move(opened);
   }

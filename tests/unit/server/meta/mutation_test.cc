@@ -53,9 +53,9 @@ TEST_F(MutationTest, TwinsInFlightHaveOneEffect) {
 
 TEST_F(MutationTest, UnknownOutcomeIsResolvedByTheStoredAnswer) {
   MakeFile(kRoot, "warm");
-  for (const ModelKvFault fault : {ModelKvFault::kUnknownApplied,
-                                   ModelKvFault::kUnknownLost,
-                                   ModelKvFault::kAbort}) {
+  for (const ModelKvFault fault :
+       {ModelKvFault::kUnknownApplied, ModelKvFault::kUnknownLost,
+        ModelKvFault::kAbort}) {
     const std::string name = absl::StrCat("f", static_cast<int>(fault));
     kv_->InjectFault(kv_->commits() + 1, fault);
     const auto answer = Send(CreateRequest(kRoot, name));
@@ -115,9 +115,9 @@ TEST_F(MutationTest, EveryKindOfMutationMayBeSentTwice) {
   allocate.set_pool(1);
   allocate.set_count(3);
   const auto blobs = Await(meta_->sessions().AllocateBlobs(allocate));
-  EXPECT_EQ(Await(meta_->sessions().AllocateBlobs(allocate))
-                ->SerializeAsString(),
-            blobs->SerializeAsString());
+  EXPECT_EQ(
+      Await(meta_->sessions().AllocateBlobs(allocate))->SerializeAsString(),
+      blobs->SerializeAsString());
 }
 
 TEST_F(MutationTest, AnswersAreForgottenOnceTheClientHasThem) {

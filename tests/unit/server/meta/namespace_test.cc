@@ -61,8 +61,8 @@ TEST_F(NamespaceTest, FileIsNoParent) {
        {Create(file, "x").status(), Lookup(file, "x").status(),
         List(file).status(), Unlink(file, "x"), Rename(file, "x", kRoot, "y"),
         Rename(kRoot, "f", file, "y")}) {
-    EXPECT_THAT(status, StatusIs(Code::kFailedPrecondition,
-                                 format::kErrNotDirectory));
+    EXPECT_THAT(status,
+                StatusIs(Code::kFailedPrecondition, format::kErrNotDirectory));
   }
   EXPECT_THAT(Create(999'999, "x"), StatusIs(Code::kNotFound, ""));
 }
