@@ -15,8 +15,7 @@ io::Task<void> Trash::Loop() {
       spdlog::warn("metadata: trash: {}", StdText(more.status().message()));
     }
     if (more.ok() && *more) continue;
-    co_await io::SleepFor(core_->env, core_->options.tick_ns,
-                          &core_->stopping);
+    co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
   }
 }
 
