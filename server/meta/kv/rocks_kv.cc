@@ -1,7 +1,6 @@
 #include "server/meta/kv/rocks_kv.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <utility>
 
@@ -36,13 +35,18 @@ absl::StatusOr<KvPair> PairFrom(const rocksdb::Slice& key,
   return KvPair{key.ToString(), std::string(record->value), record->version};
 }
 
+std::string ParentOf(std::string_view dir) {
+  while (dir.size() > 1 && dir.ends_with('/')) dir.remove_suffix(1);
+  const size_t slash = dir.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return std::string(dir.substr(0, std::max<size_t>(slash, 1)));
+}
+
 // RocksDB makes its directory, but not the entry in the parent durable.
 io::Task<absl::Status> MakeDirectoryDurably(io::Env* env, std::string dir) {
   const absl::Status made = co_await env->MakeDirectory(dir);
   if (!made.ok() && !absl::IsAlreadyExists(made)) co_return made;
-  std::string parent = std::filesystem::path(dir).parent_path().string();
-  if (parent.empty()) parent = ".";
-  co_return co_await env->SyncDirectory(std::move(parent));
+  co_return co_await env->SyncDirectory(ParentOf(dir));
 }
 
 // Lets everything that is ready now run first.
