@@ -188,18 +188,22 @@ absl::StatusOr<std::vector<CopyRun>> IntersectRuns(Dtype dtype,
   return runs;
 }
 
-Slice EvenSlice(Dtype dtype, const std::vector<uint64_t>& global_shape,
-                uint32_t rank, uint32_t ranks) {
+std::optional<Slice> EvenSlice(Dtype dtype,
+                               const std::vector<uint64_t>& global_shape,
+                               uint32_t rank, uint32_t ranks) {
   CAIRN_CHECK(rank < ranks);
   const absl::StatusOr<uint64_t> bytes = TensorBytes(dtype, global_shape);
   CAIRN_CHECK(bytes.ok());
   Slice slice{std::vector<uint64_t>(global_shape.size()), global_shape};
-  if (*bytes == 0 || global_shape.empty()) return slice;
+  if (*bytes == 0 || global_shape.empty()) {
+    return rank == 0 ? std::optional<Slice>(std::move(slice)) : std::nullopt;
+  }
   const Cut cut = ChooseCut(dtype, global_shape, ranks);
   CAIRN_CHECK(cut.units > 0);
   const uint64_t each = cut.units / ranks;
   const uint64_t longer = cut.units % ranks;  // So many get one unit more.
   const uint64_t mine = each + (rank < longer ? 1 : 0);
+  if (mine == 0) return std::nullopt;
   const uint64_t first = each * rank + std::min<uint64_t>(rank, longer);
   slice.offset[cut.dim] = first * cut.unit;
   slice.shape[cut.dim] = mine * cut.unit;

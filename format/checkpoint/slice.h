@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -45,12 +46,14 @@ absl::StatusOr<std::vector<CopyRun>> IntersectRuns(Dtype dtype,
                                                    const Slice& to);
 
 // How `ranks` ranks share a tensor: along its first dimension that is at least
-// `ranks` long (else the longest), as evenly as possible; later ranks may get
-// empty slices. Sub-byte types are cut at whole bytes, which may rule out a
-// dimension. Every element is in exactly one rank's slice, except that a tensor
-// without dimensions, which nobody can cut, is in that of every rank.
+// `ranks` long (else the longest, of which later ranks get nothing), as evenly
+// as possible. Sub-byte types are cut at whole bytes, which may rule out a
+// dimension. Every element is in exactly one rank's slice.
+// nullopt: this rank holds nothing. An indivisible tensor (one without
+// elements or without dimensions) is held, whole, by rank 0.
 // Requires: rank < ranks, and a shape that TensorBytes() accepts.
-Slice EvenSlice(Dtype dtype, const std::vector<uint64_t>& global_shape,
-                uint32_t rank, uint32_t ranks);
+std::optional<Slice> EvenSlice(Dtype dtype,
+                               const std::vector<uint64_t>& global_shape,
+                               uint32_t rank, uint32_t ranks);
 
 }  // namespace cairn::format

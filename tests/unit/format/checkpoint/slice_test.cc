@@ -209,24 +209,27 @@ TEST(ValidateSlice, InsideIsOkAndAnythingElseIsNot) {
   EXPECT_TRUE(refused({4}, {{~uint64_t{0}}, {2}}));
 }
 
-// The slices of all ranks, which must cut the tensor at whole bytes. A scalar
-// is on every rank.
+// The slices of all ranks, which must cut the tensor at whole bytes.
 void ExpectExactCover(Dtype dtype, const Shape& global, uint32_t ranks) {
   SCOPED_TRACE(absl::StrCat(AbslText(DtypeName(dtype)), " ",
                             absl::StrJoin(global, ","), " on ", ranks));
   const uint64_t bytes = TensorBytes(dtype, global).value();
-  std::vector<uint32_t> covered(bytes);
+  std::vector<int> covered(bytes);
   const Slice whole{Shape(global.size()), global};
+  int holders = 0;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    const Slice slice = EvenSlice(dtype, global, rank, ranks);
-    ASSERT_OK(ValidateSlice(global, slice));
-    const auto runs = IntersectRuns(dtype, slice, whole);
+    const auto slice = EvenSlice(dtype, global, rank, ranks);
+    if (!slice) continue;
+    ++holders;
+    ASSERT_OK(ValidateSlice(global, *slice));
+    const auto runs = IntersectRuns(dtype, *slice, whole);
     ASSERT_OK(runs);
     for (const CopyRun& run : *runs) {
       for (uint64_t i = 0; i < run.length; ++i) ++covered[run.to_offset + i];
     }
   }
-  EXPECT_THAT(covered, ::testing::Each(global.empty() ? ranks : 1));
+  EXPECT_GE(holders, 1);
+  EXPECT_THAT(covered, ::testing::Each(1));
 }
 
 TEST(EvenSlice, CoversEveryByteExactlyOnceForRandomShapesAndRanks) {
@@ -248,29 +251,31 @@ TEST(EvenSlice, CoversEveryByteExactlyOnceForRandomShapesAndRanks) {
 TEST(EvenSlice, FirstDimensionThatIsLongEnoughIsCutAndSizesDifferByOne) {
   std::vector<uint64_t> sizes;
   for (uint32_t rank = 0; rank < 4; ++rank) {
-    const Slice slice = EvenSlice(Dtype::kF32, {3, 10, 50}, rank, 4);
-    EXPECT_EQ(slice.shape[0], 3u);
-    EXPECT_EQ(slice.shape[2], 50u);
-    sizes.push_back(slice.shape[1]);
+    const auto slice = EvenSlice(Dtype::kF32, {3, 10, 50}, rank, 4);
+    ASSERT_TRUE(slice);
+    EXPECT_EQ(slice->shape[0], 3u);
+    EXPECT_EQ(slice->shape[2], 50u);
+    sizes.push_back(slice->shape[1]);
   }
   EXPECT_THAT(sizes, ElementsAre(3, 3, 2, 2));
 }
 
 TEST(EvenSlice, LaterRanksHoldNothingOfATensorShorterThanTheRanks) {
-  EXPECT_EQ(EvenSlice(Dtype::kF32, {2, 3}, 2, 5).shape, Shape({2, 1}));
-  EXPECT_EQ(EvenSlice(Dtype::kF32, {2, 3}, 3, 5).shape, Shape({2, 0}));
-  EXPECT_EQ(EvenSlice(Dtype::kF32, {2, 3}, 4, 5).shape, Shape({2, 0}));
+  EXPECT_TRUE(EvenSlice(Dtype::kF32, {2, 3}, 2, 5));
+  EXPECT_FALSE(EvenSlice(Dtype::kF32, {2, 3}, 3, 5));
 }
 
-TEST(EvenSlice, ScalarAndEmptyTensorAreWholeOnEveryRank) {
-  EXPECT_EQ(EvenSlice(Dtype::kF32, {}, 2, 3).shape, Shape());
-  EXPECT_EQ(EvenSlice(Dtype::kF32, {0, 4}, 2, 3).shape, Shape({0, 4}));
+TEST(EvenSlice, ScalarAndEmptyTensorBelongToRankZeroAlone) {
+  EXPECT_TRUE(EvenSlice(Dtype::kF32, {}, 0, 3));
+  EXPECT_FALSE(EvenSlice(Dtype::kF32, {}, 1, 3));
+  EXPECT_EQ(EvenSlice(Dtype::kF32, {0, 4}, 0, 3)->shape, Shape({0, 4}));
+  EXPECT_FALSE(EvenSlice(Dtype::kF32, {0, 4}, 2, 3));
 }
 
-TEST(EvenSlice, SubByteTensorIsCutAtWholeBytes) {
+TEST(EvenSlice, SubByteTensorIsCutAtWholeBytesInsideARow) {
   // Five elements of 4 bits are no whole bytes, so rows go two at a time.
-  EXPECT_EQ(EvenSlice(Dtype::kF4, {4, 5}, 1, 2).shape, Shape({2, 5}));
-  EXPECT_EQ(EvenSlice(Dtype::kF4, {4, 5}, 2, 3).shape, Shape({0, 5}));
+  EXPECT_EQ(EvenSlice(Dtype::kF4, {4, 5}, 1, 2)->shape, Shape({2, 5}));
+  EXPECT_FALSE(EvenSlice(Dtype::kF4, {4, 5}, 2, 3));
 }
 
 }  // namespace
