@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,7 @@ struct LoadArguments {
 struct RankLoad {
   std::unique_ptr<AlignedMemory> memory;
   std::vector<MutableTensorView> views;
+  std::vector<std::string> without_share;  // Other ranks hold all of these.
 };
 
 absl::StatusOr<RankLoad> PlanLoad(CheckpointReader* reader,
@@ -42,15 +44,19 @@ absl::StatusOr<RankLoad> PlanLoad(CheckpointReader* reader,
   std::vector<uint64_t> sizes;
   CAIRN_RETURN_IF_ERROR(reader->ForEachTensor([&](const TensorInfo& tensor) {
     if (tensor.opaque) return true;
-    const format::Slice slice = format::EvenSlice(
+    const std::optional<format::Slice> slice = format::EvenSlice(
         tensor.dtype, tensor.shape, arguments.rank, arguments.ranks);
+    if (!slice.has_value()) {
+      load.without_share.push_back(tensor.name);
+      return true;
+    }
     MutableTensorView view;
     view.name = tensor.name;
     view.dtype = tensor.dtype;
     view.global_shape = tensor.shape;
-    view.offset = slice.offset;
-    view.shape = slice.shape;
-    sizes.push_back(format::TensorBytes(tensor.dtype, slice.shape).value_or(0));
+    view.offset = slice->offset;
+    view.shape = slice->shape;
+    sizes.push_back(format::TensorBytes(tensor.dtype, slice->shape).value_or(0));
     total += sizes.back();
     load.views.push_back(std::move(view));
     return true;
@@ -96,6 +102,7 @@ absl::Status CheckAgainst(const std::string& path, const RankLoad& load) {
           absl::StrCat("tensor '", name, "' differs from ", path));
     }
   }
+  for (const std::string& name : load.without_share) entries.erase(name);
   if (entries.empty()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       "tensor '", format::EscapeForDisplay(entries.begin()->first), "' of ",

@@ -2,6 +2,7 @@
 // a safetensors file.
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,11 +31,6 @@ struct SaveArguments {
 
 // --- A rank.
 
-uint64_t SliceBytes(const format::SafetensorsEntry& entry,
-                    const format::Slice& slice) {
-  return format::TensorBytes(entry.dtype, slice.shape).value_or(0);
-}
-
 // The rank's slices in one piece of memory, as a trainer would have them.
 struct RankTensors {
   std::unique_ptr<AlignedMemory> memory;
@@ -44,32 +40,33 @@ struct RankTensors {
 absl::StatusOr<RankTensors> ReadTensors(ModelFile* model,
                                         const SaveArguments& arguments) {
   RankTensors tensors;
-  std::vector<format::Slice> slices;
   uint64_t total = 0;
+  std::vector<const format::SafetensorsEntry*> entries;
   for (const auto& entry : model->header().entries) {
-    slices.push_back(format::EvenSlice(entry.dtype, entry.shape, arguments.rank,
-                                       arguments.ranks));
-    total += SliceBytes(entry, slices.back());
-  }
-  tensors.memory = std::make_unique<AlignedMemory>(total);
-  uint64_t at = 0;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    const auto& entry = model->header().entries[i];
-    const uint64_t bytes = SliceBytes(entry, slices[i]);
-    const std::span<uint8_t> place = tensors.memory->bytes().subspan(at, bytes);
-    at += bytes;
-    CAIRN_RETURN_IF_ERROR(model->ReadSlice(entry, slices[i], place));
-    // A rank without a share of a tensor stays silent about it, unless nobody
-    // has one: empty and scalar tensors belong to rank 0.
-    if (bytes == 0 && arguments.rank != 0) continue;
+    const std::optional<format::Slice> slice = format::EvenSlice(
+        entry.dtype, entry.shape, arguments.rank, arguments.ranks);
+    if (!slice.has_value()) continue;
     TensorView view;
     view.name = entry.name;
     view.dtype = entry.dtype;
     view.global_shape = entry.shape;
-    view.offset = slices[i].offset;
-    view.shape = slices[i].shape;
-    view.data = place.data();
+    view.offset = slice->offset;
+    view.shape = slice->shape;
+    total += format::TensorBytes(view.dtype, view.shape).value_or(0);
     tensors.views.push_back(std::move(view));
+    entries.push_back(&entry);
+  }
+  tensors.memory = std::make_unique<AlignedMemory>(total);
+  uint64_t at = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    TensorView& view = tensors.views[i];
+    const uint64_t bytes =
+        format::TensorBytes(view.dtype, view.shape).value_or(0);
+    const std::span<uint8_t> place = tensors.memory->bytes().subspan(at, bytes);
+    at += bytes;
+    const format::Slice slice{view.offset, view.shape};
+    CAIRN_RETURN_IF_ERROR(model->ReadSlice(*entries[i], slice, place));
+    view.data = place.data();
   }
   return tensors;
 }
@@ -92,11 +89,6 @@ absl::Status SaveOneRank(const Context& context,
   CAIRN_ASSIGN_OR_RETURN(auto writer,
                          CheckpointWriter::Open(cluster.get(), options));
   for (const TensorView& view : tensors.views) {
-    // Empty shares of non-empty tensors would be gaps of nothing.
-    const bool empty_share =
-        format::TensorBytes(view.dtype, view.shape).value_or(0) == 0 &&
-        format::TensorBytes(view.dtype, view.global_shape).value_or(0) != 0;
-    if (empty_share) continue;
     CAIRN_RETURN_IF_ERROR(writer->AddTensor(view));
   }
   if (arguments.rank == 0) {

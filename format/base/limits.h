@@ -26,7 +26,7 @@ inline constexpr uint32_t kParityShardsMax = 8;
 inline constexpr uint32_t kShardsMax = kDataShardsMax + kParityShardsMax;
 inline constexpr uint32_t kStripesPerBlobMax = 1u << 30;
 
-// Frames (docs/format.md#frame).
+// Frames (docs/format/frame.md).
 inline constexpr uint64_t kFrameBodyBytesMax = 4 * kMiB;
 inline constexpr uint64_t kFramePayloadBytesMax = kChunkBytesMax;
 inline constexpr uint64_t kFrameTrailerBytesMax = 8 * (kBlocksPerChunkMax + 2);
@@ -49,6 +49,19 @@ inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
 inline constexpr uint64_t kTensorsPerFileMax = 1'000'000;
 inline constexpr uint32_t kJsonDepthMax = 128;  // As the reference's parser.
 
+// Checkpoint manifests (docs/format/manifest.md). A block is closed once it is
+// this long, but never inside a tensor: one on all of kRanksMax ranks, cut in a
+// few dimensions, still fits.
+inline constexpr uint64_t kManifestBlockBytesAim = 64 * kKiB;
+inline constexpr uint64_t kManifestBlockBytesMax = 256 * kMiB;
+inline constexpr uint64_t kManifestPartBytesMax = 256 * kMiB;
+inline constexpr uint64_t kManifestHeaderBytesMax = 256 * kMiB;
+inline constexpr uint64_t kManifestEntriesPerPartMax = kTensorsPerFileMax;
+inline constexpr uint64_t kSlicesPerTensorMax = 1u << 24;
+
+static_assert(kManifestBlockBytesAim + kTensorNameBytesMax <
+              kManifestBlockBytesMax);
+static_assert(kSlicesPerTensorMax >= kRanksMax);
 static_assert(kChunkBytesMax % kBlockBytes == 0);
 static_assert(kBlockBytes % kDiskAlignBytes == 0);
 static_assert(kFramePayloadBytesMax >= kChunkBytesMax);

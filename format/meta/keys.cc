@@ -138,9 +138,7 @@ std::string SessionKey(SessionId session) {
 std::string ResultKey(SessionId session, uint64_t request) {
   return MakeKey(KeyKind::kResult, {session.value, request});
 }
-std::string SetKey(InodeId set) {
-  return MakeKey(KeyKind::kSet, {set.value});
-}
+std::string SetKey(InodeId set) { return MakeKey(KeyKind::kSet, {set.value}); }
 std::string OpenSetKey(InodeId parent, std::string_view name) {
   return MakeKey(KeyKind::kOpenSet, {parent.value}, name);
 }

@@ -53,10 +53,10 @@ enum class CounterId : uint64_t {
 
 // What a kTrash key asks for. Persisted: add values, never renumber.
 enum class TrashKind : uint32_t {
-  kFile = 1,       // Unlinked: free its extents, then forget it.
-  kSet = 2,        // Take apart a set with its files and records.
-  kSetParts = 3,   // Published: manifest parts and claims; and the manifest,
-                   // if the set's record is gone.
+  kFile = 1,      // Unlinked: free its extents, then forget it.
+  kSet = 2,       // Take apart a set with its files and records.
+  kSetParts = 3,  // Published: manifest parts and claims; and the manifest,
+                  // if the set's record is gone.
 };
 
 inline constexpr uint32_t kKeyNumbersMax = 3;

@@ -43,9 +43,9 @@ absl::StatusOr<std::string_view> OpenRecord(std::string_view key,
   }
   const uint8_t version = static_cast<uint8_t>(value[1]);
   if (version > kStoreVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "a metadata record has version ", version, ", newer than ",
-        kStoreVersion, ": start the newer program that wrote it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("a metadata record has version ", version, ", newer than ",
+                     kStoreVersion, ": start the newer program that wrote it"));
   }
   const std::string_view sealed = value.substr(0, value.size() - kSumBytes);
   const uint32_t sum = LoadLe<uint32_t>(value.data() + sealed.size());

@@ -88,9 +88,8 @@ io::Task<absl::StatusOr<wire::CommitExtentsResponse>> Extents::CommitIn(
       CAIRN_CO_RETURN_IF_ERROR(co_await CommitParts(request));
       co_return Conflict();  // What is there already costs nothing next time.
     }
-    CAIRN_CO_RETURN_IF_ERROR(
-        co_await CheckBlobs(txn, SessionId(request->id().session()),
-                            update.FreshExtents()));
+    CAIRN_CO_RETURN_IF_ERROR(co_await CheckBlobs(
+        txn, SessionId(request->id().session()), update.FreshExtents()));
     CAIRN_CO_RETURN_IF_ERROR(co_await update.Finish(txn));
   }
   const uint64_t now = core_->env->WallNs();

@@ -98,9 +98,8 @@ io::Task<absl::Status> MapHolder::Load() {
 io::Task<absl::Status> MapHolder::Replace(format::ClusterMap map) {
   CAIRN_CO_RETURN_IF_ERROR(format::ValidateMap(map));
   if (map.epoch.value != map_->epoch.value + 1) {
-    co_return absl::InvalidArgumentError(
-        absl::StrCat("map epoch ", map.epoch.value, " does not follow ",
-                     map_->epoch.value));
+    co_return absl::InvalidArgumentError(absl::StrCat(
+        "map epoch ", map.epoch.value, " does not follow ", map_->epoch.value));
   }
   Txn txn(kv_);
   txn.Expect(format::MapKey(), version_);
@@ -148,8 +147,7 @@ io::Task<absl::Status> RunTxn(Core* core, TxnBody body) {
   co_return TooBusy();
 }
 
-io::Task<absl::StatusOr<uint64_t>> CountKeys(Core* core,
-                                             format::KeyRange range,
+io::Task<absl::StatusOr<uint64_t>> CountKeys(Core* core, format::KeyRange range,
                                              uint64_t limit) {
   constexpr uint32_t kPage = 1024;
   uint64_t count = 0;

@@ -166,8 +166,7 @@ io::Task<absl::StatusOr<Response>> ReadOp(
 }
 
 // All pairs of a range, page by page, at most `limit`.
-io::Task<absl::StatusOr<uint64_t>> CountKeys(Core* core,
-                                             format::KeyRange range,
+io::Task<absl::StatusOr<uint64_t>> CountKeys(Core* core, format::KeyRange range,
                                              uint64_t limit);
 // Deletes every key of the range in as many transactions as it takes. For
 // ranges that nobody adds to any more.

@@ -58,8 +58,7 @@ void KeepOutside(const Extent& old, uint64_t begin, uint64_t end,
 
 void Overlay(Extent extent, Extents* map) {
   auto place = map->upper_bound(extent.file_offset);
-  while (place != map->end() &&
-         place->second.file_offset < extent.file_end()) {
+  while (place != map->end() && place->second.file_offset < extent.file_end()) {
     const Extent old = place->second;
     map->erase(place);
     KeepOutside(old, extent.file_offset, extent.file_end(), map);
@@ -85,8 +84,7 @@ void Overlay(Extent extent, Extents* map) {
 }  // namespace
 
 io::Task<absl::StatusOr<std::vector<Extent>>> LoadExtents(
-    Txn* txn, InodeId inode, uint64_t offset, uint64_t length,
-    uint32_t limit) {
+    Txn* txn, InodeId inode, uint64_t offset, uint64_t length, uint32_t limit) {
   // Keys are ends: the first one of interest ends at `offset` or later.
   format::KeyRange range = format::RangeOf(KeyKind::kExtent, {inode.value});
   range.begin = format::ExtentKey(inode, offset);

@@ -138,15 +138,14 @@ io::Task<absl::Status> Extents::CheckBlobs(Txn* txn, SessionId session,
         co_await txn->Scan(references.begin, references.end, 1);
     if (!found.ok()) co_return found.status();
     if (found->empty()) {
-      co_return absl::AbortedError(absl::StrCat(
-          format::ToString(blob), " belongs to another session"));
+      co_return absl::AbortedError(
+          absl::StrCat(format::ToString(blob), " belongs to another session"));
     }
   }
   co_return absl::OkStatus();
 }
 
-io::Task<absl::StatusOr<uint64_t>> Extents::Fill(Txn* txn,
-                                                 ExtentUpdate* update,
+io::Task<absl::StatusOr<uint64_t>> Extents::Fill(Txn* txn, ExtentUpdate* update,
                                                  std::vector<Extent> extents,
                                                  uint64_t skip) {
   uint64_t filled = 0;

@@ -17,8 +17,7 @@ io::Task<void> Garbage::Loop() {
       spdlog::warn("metadata: garbage: {}", StdText(more.status().message()));
     }
     if (more.ok() && *more) continue;
-    co_await io::SleepFor(core_->env, core_->options.tick_ns,
-                          &core_->stopping);
+    co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
   }
 }
 
@@ -88,8 +87,7 @@ io::Task<absl::Status> Garbage::Doom(Txn* txn, Doomed item, bool* doomed) {
   txn->ExpectEmpty(format::RangeOf(KeyKind::kReference, {item.blob.value}));
   const uint64_t owner = (*record)->owner();
   if (owner != 0) {
-    txn->Delete(
-        format::OwnedBlobKey(format::SessionId(owner), item.blob));
+    txn->Delete(format::OwnedBlobKey(format::SessionId(owner), item.blob));
   }
   (*record)->set_owner(0);
   (*record)->set_doomed(true);
@@ -145,8 +143,7 @@ io::Task<std::set<BlobId>> Garbage::Order(std::vector<Doomed> doomed) {
 io::Task<absl::Status> Garbage::Settle(std::vector<Doomed> doomed,
                                        std::set<BlobId> unconfirmed) {
   constexpr size_t kBlobsPerTxn = 40;  // Two operations each.
-  const uint64_t retry =
-      core_->clock.NowMs() + core_->options.garbage_retry_ms;
+  const uint64_t retry = core_->clock.NowMs() + core_->options.garbage_retry_ms;
   for (size_t first = 0; first < doomed.size(); first += kBlobsPerTxn) {
     const size_t last = std::min(doomed.size(), first + kBlobsPerTxn);
     Txn txn(core_->kv);

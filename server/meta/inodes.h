@@ -44,8 +44,9 @@ io::Task<absl::StatusOr<bool>> DirectoryIsEmpty(Txn* txn,
                                                 format::InodeId directory);
 
 // What clients see. Reads a directory's time, unexpected.
-io::Task<absl::StatusOr<wire::Attributes>> MakeAttributes(
-    Txn* txn, format::InodeId inode, store::Inode record);
+io::Task<absl::StatusOr<wire::Attributes>> MakeAttributes(Txn* txn,
+                                                          format::InodeId inode,
+                                                          store::Inode record);
 // For files and symlinks, and directories made in this transaction.
 wire::Attributes ToAttributes(format::InodeId inode,
                               const store::Inode& record);

@@ -84,8 +84,8 @@ void Sessions::Leave(const wire::MutationId& id) {
   place->second.in_flight.erase(own);
 }
 
-io::Task<absl::StatusOr<std::string>> Sessions::MutateBytes(
-    wire::MutationId id, MutationBody body) {
+io::Task<absl::StatusOr<std::string>> Sessions::MutateBytes(wire::MutationId id,
+                                                            MutationBody body) {
   const io::Gate::Hold hold = core_->gate.Enter();
   CAIRN_CO_RETURN_IF_ERROR(co_await Enter(id));
   absl::StatusOr<std::string> response =
@@ -94,8 +94,8 @@ io::Task<absl::StatusOr<std::string>> Sessions::MutateBytes(
   co_return response;
 }
 
-io::Task<absl::StatusOr<std::string>> Sessions::RunAttempts(
-    wire::MutationId id, MutationBody body) {
+io::Task<absl::StatusOr<std::string>> Sessions::RunAttempts(wire::MutationId id,
+                                                            MutationBody body) {
   Attempt attempt;
   attempt.id = id;
   attempt.body = std::move(body);

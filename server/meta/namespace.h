@@ -54,8 +54,7 @@ class Namespace {
   io::Task<absl::StatusOr<format::InodeId>> MakeDirectories(
       std::vector<std::string> names);
   // Follows symlinks, the last one too. kNotFound names the missing component.
-  io::Task<absl::StatusOr<format::InodeId>> Resolve(Txn* txn,
-                                                    std::string path);
+  io::Task<absl::StatusOr<format::InodeId>> Resolve(Txn* txn, std::string path);
   // The absolute path of a directory, from the names its ancestors have now.
   io::Task<absl::StatusOr<std::string>> PathOf(Txn* txn,
                                                format::InodeId directory);
@@ -93,8 +92,8 @@ class Namespace {
                                        RenameState* state);
   io::Task<absl::StatusOr<wire::SetAttrResponse>> SetAttrIn(
       Txn* txn, const wire::SetAttrRequest* request);
-  io::Task<absl::Status> SetSize(Txn* txn, format::InodeId inode,
-                                 uint64_t size, store::Inode* record);
+  io::Task<absl::Status> SetSize(Txn* txn, format::InodeId inode, uint64_t size,
+                                 store::Inode* record);
   io::Task<absl::Status> MakeDirectoryIn(Txn* txn, format::InodeId parent,
                                          std::string name,
                                          format::InodeId* made);

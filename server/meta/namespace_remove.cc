@@ -52,8 +52,7 @@ io::Task<absl::StatusOr<wire::RmdirResponse>> Namespace::RmdirIn(
   if (!entry.ok()) co_return entry.status();
   if (!entry->has_value()) co_return NoSuchName(request->name());
   const InodeId inode((*entry)->inode());
-  CAIRN_CO_RETURN_IF_ERROR(
-      co_await DropDirectory(txn, inode, request->name()));
+  CAIRN_CO_RETURN_IF_ERROR(co_await DropDirectory(txn, inode, request->name()));
   txn->Delete(format::DirentKey(parent, request->name()));
   TouchDirectory(txn, parent, core_->env->WallNs());
   co_return wire::RmdirResponse();
@@ -70,8 +69,7 @@ io::Task<absl::Status> Namespace::DropDirectory(Txn* txn, InodeId inode,
   const absl::StatusOr<bool> empty = co_await DirectoryIsEmpty(txn, inode);
   if (!empty.ok()) co_return empty.status();
   if (!*empty) co_return Precondition(format::kErrNotEmpty, name);
-  txn->ExpectEmpty(
-      format::RangeOf(format::KeyKind::kDirent, {inode.value}));
+  txn->ExpectEmpty(format::RangeOf(format::KeyKind::kDirent, {inode.value}));
   txn->Delete(format::InodeKey(inode));
   txn->Delete(format::DirectoryTimeKey(inode));
   co_return absl::OkStatus();

@@ -59,8 +59,9 @@ io::Task<absl::StatusOr<wire::RenameResponse>> Namespace::RenameIn(
   co_return wire::RenameResponse();
 }
 
-io::Task<absl::Status> Namespace::LoadRename(
-    Txn* txn, const wire::RenameRequest* request, RenameState* state) {
+io::Task<absl::Status> Namespace::LoadRename(Txn* txn,
+                                             const wire::RenameRequest* request,
+                                             RenameState* state) {
   const InodeId from(request->from_parent());
   const InodeId to(request->to_parent());
   CAIRN_CO_RETURN_IF_ERROR(co_await GetMutableDirectory(txn, from));
@@ -100,9 +101,9 @@ io::Task<absl::Status> Namespace::CheckMoveOfDirectory(
       co_await WalkUp(txn, InodeId(request->to_parent()), state->inode);
   if (!ancestry.ok()) co_return ancestry.status();
   if (ancestry->meets) {
-    co_return absl::InvalidArgumentError(absl::StrCat(
-        "\"", format::EscapeForDisplay(request->from_name()),
-        "\" cannot be moved ", AbslText(format::kErrIntoItself)));
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("\"", format::EscapeForDisplay(request->from_name()),
+                     "\" cannot be moved ", AbslText(format::kErrIntoItself)));
   }
   if (ancestry->depth >= kDirectoryDepthMax) {
     co_return absl::InvalidArgumentError(absl::StrCat(

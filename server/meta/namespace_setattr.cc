@@ -44,8 +44,7 @@ io::Task<absl::StatusOr<wire::SetAttrResponse>> Namespace::SetAttrIn(
 }
 
 io::Task<absl::Status> Namespace::SetSize(Txn* txn, InodeId inode,
-                                          uint64_t size,
-                                          store::Inode* record) {
+                                          uint64_t size, store::Inode* record) {
   const std::string name = absl::StrCat("inode ", inode.value);
   if (IsDirectory(*record)) {
     co_return Precondition(format::kErrIsDirectory, name);
@@ -70,9 +69,9 @@ io::Task<absl::Status> Namespace::SetSize(Txn* txn, InodeId inode,
   const absl::StatusOr<bool> more = co_await update.Trim(txn, size);
   if (!more.ok()) co_return more.status();
   CAIRN_CO_RETURN_IF_ERROR(co_await update.Finish(txn));
-  record->set_allocated_bytes(static_cast<uint64_t>(
-      static_cast<int64_t>(record->allocated_bytes()) +
-      update.allocated_delta()));
+  record->set_allocated_bytes(
+      static_cast<uint64_t>(static_cast<int64_t>(record->allocated_bytes()) +
+                            update.allocated_delta()));
   record->set_trimming(*more);
   co_return absl::OkStatus();
 }

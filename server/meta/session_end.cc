@@ -14,8 +14,7 @@ using format::SessionId;
 io::Task<void> Sessions::ExpireLoop() {
   io::TimeNs last = core_->env->NowNs();
   while (!core_->stopping.cancelled()) {
-    co_await io::SleepFor(core_->env, core_->options.tick_ns,
-                          &core_->stopping);
+    co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
     if (core_->stopping.cancelled()) co_return;
     const io::TimeNs now = core_->env->NowNs();
     if (now - last > core_->options.tick_ns + core_->options.lease_ns / 2) {

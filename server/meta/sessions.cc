@@ -28,8 +28,7 @@ io::Task<absl::Status> Sessions::Load() {
       session.version = pair.version;
       session.deadline = core_->env->NowNs() + core_->options.lease_ns;
       session.fenced = record.fenced();
-      CAIRN_CO_RETURN_IF_ERROR(
-          co_await LoadResults(key.numbers[0], &session));
+      CAIRN_CO_RETURN_IF_ERROR(co_await LoadResults(key.numbers[0], &session));
       by_nonce_[{session.client, session.nonce}] = key.numbers[0];
       sessions_[key.numbers[0]] = std::move(session);
     }
@@ -52,8 +51,7 @@ io::Task<absl::Status> Sessions::LoadResults(uint64_t id, Session* session) {
           const store::Result record,
           format::DecodeRecord<store::Result>(pair.key, pair.value));
       session->results.insert(key.numbers[1]);
-      session->done_below =
-          std::max(session->done_below, record.done_below());
+      session->done_below = std::max(session->done_below, record.done_below());
     }
     if (page->size() < kPage) co_return absl::OkStatus();
     range.begin = page->back().key + '\0';
@@ -100,9 +98,8 @@ io::Task<absl::StatusOr<wire::OpenSessionResponse>> Sessions::MakeSession(
     co_return absl::ResourceExhaustedError(
         absl::StrCat("there are ", sessions_.size(), " sessions already"));
   }
-  CAIRN_CO_ASSIGN_OR_RETURN(const uint64_t id,
-                            co_await core_->ids.Next(
-                                CounterId::kSessionCounter));
+  CAIRN_CO_ASSIGN_OR_RETURN(
+      const uint64_t id, co_await core_->ids.Next(CounterId::kSessionCounter));
   Txn txn(core_->kv);
   const std::string key = format::SessionKey(SessionId(id));
   store::Session record;
@@ -159,9 +156,9 @@ io::Task<absl::StatusOr<wire::AllocateBlobsResponse>> Sessions::AllocateBlobs(
 io::Task<absl::StatusOr<wire::AllocateBlobsResponse>> Sessions::AllocateIn(
     Txn* txn, const wire::AllocateBlobsRequest* request) {
   if (request->count() == 0 || request->count() > kBlobsPerAllocationMax) {
-    co_return absl::InvalidArgumentError(absl::StrCat(
-        "asked for ", request->count(), " blobs; 1 to ",
-        kBlobsPerAllocationMax, " are given at once"));
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("asked for ", request->count(), " blobs; 1 to ",
+                     kBlobsPerAllocationMax, " are given at once"));
   }
   const auto map = core_->map.map();
   const format::PoolId pool(static_cast<uint16_t>(request->pool()));

@@ -94,8 +94,8 @@ class Sets {
 
   // --- sets_live.cc
   // shared: waiters hold it across its removal from the map.
-  io::Task<absl::StatusOr<std::shared_ptr<Live>>> FindLive(
-      format::InodeId set, uint32_t world_size);
+  io::Task<absl::StatusOr<std::shared_ptr<Live>>> FindLive(format::InodeId set,
+                                                           uint32_t world_size);
   io::Task<absl::Status> LoadRanks(format::InodeId set, Live* live);
   void NoteCommitted(format::InodeId set, uint32_t rank);
   void NoteEnded(format::InodeId set);
@@ -155,8 +155,9 @@ class Sets {
   io::Task<absl::Status> ListOpen(Txn* txn, format::InodeId root,
                                   uint64_t after, uint32_t limit,
                                   wire::ListSetsResponse* response);
-  io::Task<absl::StatusOr<wire::SetInfo>> MakeInfo(
-      Txn* txn, format::InodeId set, store::CheckpointSet record);
+  io::Task<absl::StatusOr<wire::SetInfo>> MakeInfo(Txn* txn,
+                                                   format::InodeId set,
+                                                   store::CheckpointSet record);
   io::Task<absl::StatusOr<wire::GetSetResponse>> GetIn(
       Txn* txn, const wire::GetSetRequest* request);
   io::Task<absl::Status> NoSet(Txn* txn, std::string path);
@@ -169,8 +170,7 @@ class Sets {
   io::Task<absl::StatusOr<wire::RemoveSetResponse>> RemoveIn(
       Txn* txn, const wire::RemoveSetRequest* request);
   io::Task<absl::Status> RemovePublished(Txn* txn, format::InodeId parent,
-                                         std::string name,
-                                         format::InodeId set);
+                                         std::string name, format::InodeId set);
   io::Task<absl::Status> RemoveOpen(Txn* txn, format::InodeId parent,
                                     std::string name);
   // The directory that holds, or may hold, the last component of `path`.

@@ -28,9 +28,9 @@ void PutPiece(Txn* txn, const wire::CommitRankRequest& request,
   store::Bytes bytes;
   bytes.set_data(request.manifest_part().substr(piece * kManifestPieceBytes,
                                                 kManifestPieceBytes));
-  txn->Put(format::ManifestPieceKey(InodeId(request.set()), request.rank(),
-                                    piece),
-           bytes);
+  txn->Put(
+      format::ManifestPieceKey(InodeId(request.set()), request.rank(), piece),
+      bytes);
 }
 
 absl::Status CheckCommit(const wire::CommitRankRequest& request) {
@@ -71,8 +71,8 @@ absl::Status CheckCommit(const wire::CommitRankRequest& request) {
 
 io::Task<absl::StatusOr<wire::CommitRankResponse>> Sets::CommitRank(
     wire::CommitRankRequest request) {
-  absl::StatusOr<wire::CommitRankResponse> response = co_await MutateOp(
-      sessions_, this, &Sets::CommitIn, std::move(request));
+  absl::StatusOr<wire::CommitRankResponse> response =
+      co_await MutateOp(sessions_, this, &Sets::CommitIn, std::move(request));
   if (response.ok()) response->set_sequence(core_->kv->durable_sequence());
   co_return response;
 }

@@ -123,8 +123,7 @@ std::vector<uint32_t> Sets::MissingRanks(const Live& live) const {
 
 io::Task<void> Sets::IdleLoop() {
   while (!core_->stopping.cancelled()) {
-    co_await io::SleepFor(core_->env, core_->options.tick_ns,
-                          &core_->stopping);
+    co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
     const io::TimeNs now = core_->env->NowNs();
     std::vector<InodeId> idle;
     for (const auto& [set, live] : live_) {

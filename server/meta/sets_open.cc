@@ -19,9 +19,8 @@ absl::Status CheckOpen(const wire::OpenSetRequest& request) {
                      format::kRanksMax, " are possible"));
   }
   if (request.rank() >= request.world_size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", request.rank(), " of a world of ",
-                     request.world_size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", request.rank(), " of a world of ", request.world_size()));
   }
   if (request.attempt() == 0) {
     return absl::InvalidArgumentError("attempts count from 1");
@@ -194,10 +193,9 @@ io::Task<absl::Status> Sets::Claim(Txn* txn,
   if (!claimed.ok()) co_return claimed.status();
   store::Rank rank = claimed->value_or(store::Rank());
   if (rank.committed()) {
-    co_return absl::AlreadyExistsError(
-        absl::StrCat("rank ", request->rank(), " of attempt ",
-                     request->attempt(), " of ", request->path(),
-                     " was committed by ", rank.client()));
+    co_return absl::AlreadyExistsError(absl::StrCat(
+        "rank ", request->rank(), " of attempt ", request->attempt(), " of ",
+        request->path(), " was committed by ", rank.client()));
   }
   if (rank.session() == session.value) co_return absl::OkStatus();
   if (sessions_->IsLive(SessionId(rank.session()))) {

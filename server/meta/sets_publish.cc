@@ -86,8 +86,7 @@ io::Task<void> Sets::PublishLoop(InodeId set) {
     }
     spdlog::warn("metadata: publishing set {}: {}; again soon", set.value,
                  StdText(status.message()));
-    co_await io::SleepFor(core_->env, core_->options.tick_ns,
-                          &core_->stopping);
+    co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
   }
 }
 
@@ -109,8 +108,7 @@ io::Task<absl::Status> Sets::Publish(InodeId set) {
   };
   co_await core_->env->RunBlocking(std::move(merge));
   if (!manifest.ok()) {
-    co_return co_await FailSet(set,
-                               std::string(manifest.status().message()));
+    co_return co_await FailSet(set, std::string(manifest.status().message()));
   }
   const absl::Status checked = CheckManifest(*manifest);
   if (!checked.ok()) {
@@ -127,8 +125,8 @@ io::Task<absl::StatusOr<std::vector<std::string>>> Sets::LoadParts(
     InodeId set, uint32_t world_size) {
   constexpr uint32_t kPage = 16;  // Of pieces: up to 4 MiB.
   std::vector<std::string> parts(world_size);
-  format::KeyRange range = format::RangeOf(KeyKind::kManifestPiece,
-                                           {set.value});
+  format::KeyRange range =
+      format::RangeOf(KeyKind::kManifestPiece, {set.value});
   while (true) {
     const absl::StatusOr<std::vector<KvPair>> page =
         co_await core_->kv->Scan(range.begin, range.end, kPage);
@@ -194,8 +192,7 @@ io::Task<absl::Status> Sets::FailSet(InodeId set, std::string reason) {
   co_return co_await RunTxn(core_, std::move(body));
 }
 
-io::Task<absl::Status> Sets::FailIn(Txn* txn, InodeId set,
-                                    std::string reason) {
+io::Task<absl::Status> Sets::FailIn(Txn* txn, InodeId set, std::string reason) {
   absl::StatusOr<std::optional<store::CheckpointSet>> record =
       co_await txn->Get<store::CheckpointSet>(format::SetKey(set));
   if (!record.ok()) co_return record.status();

@@ -126,8 +126,8 @@ io::Task<absl::StatusOr<wire::ListSetsResponse>> Sets::ListIn(
       response.set_next(FormatCursor(kOpenCursor, 0));
       co_return response;
     }
-    CAIRN_CO_RETURN_IF_ERROR(co_await ListOpen(txn, *root, 0, limit,
-                                               &response));
+    CAIRN_CO_RETURN_IF_ERROR(
+        co_await ListOpen(txn, *root, 0, limit, &response));
     co_return response;
   }
   CAIRN_CO_RETURN_IF_ERROR(
@@ -139,9 +139,8 @@ io::Task<absl::Status> Sets::ListPublished(Txn* txn, InodeId root,
                                            uint64_t after, uint32_t limit,
                                            wire::ListSetsResponse* response) {
   const format::KeyRange all = format::RangeOf(KeyKind::kPublication, {});
-  const absl::StatusOr<std::vector<KvPair>> page =
-      co_await txn->Scan(format::PublicationKey(after + 1), all.end,
-                         kSetsScannedPerAnswer);
+  const absl::StatusOr<std::vector<KvPair>> page = co_await txn->Scan(
+      format::PublicationKey(after + 1), all.end, kSetsScannedPerAnswer);
   if (!page.ok()) co_return page.status();
   uint64_t last = after;
   for (const KvPair& pair : *page) {
@@ -163,8 +162,7 @@ io::Task<absl::Status> Sets::ListPublished(Txn* txn, InodeId root,
     const absl::StatusOr<Ancestry> way = co_await WalkUp(txn, set, root);
     if (!way.ok()) co_return way.status();
     if (!way->meets) continue;
-    absl::StatusOr<wire::SetInfo> info =
-        co_await MakeInfo(txn, set, **record);
+    absl::StatusOr<wire::SetInfo> info = co_await MakeInfo(txn, set, **record);
     if (!info.ok()) co_return info.status();
     *response->add_sets() = *std::move(info);
   }
@@ -307,17 +305,16 @@ io::Task<absl::Status> Sets::NoSet(Txn* txn, std::string path) {
   const absl::StatusOr<std::shared_ptr<Live>> live =
       co_await FindLive(set, (*record)->world_size());
   if (!live.ok()) co_return absent;
-  co_return absl::NotFoundError(absl::StrCat(
-      absent.message(), "; attempt ", (*record)->attempt(), " is open with ",
-      (*live)->count, " of ", (*record)->world_size(),
-      " ranks committed; missing: ",
-      absl::StrJoin(MissingRanks(**live), ", ")));
+  co_return absl::NotFoundError(
+      absl::StrCat(absent.message(), "; attempt ", (*record)->attempt(),
+                   " is open with ", (*live)->count, " of ",
+                   (*record)->world_size(), " ranks committed; missing: ",
+                   absl::StrJoin(MissingRanks(**live), ", ")));
 }
 
 io::Task<absl::Status> Sets::AddFiles(Txn* txn, InodeId set,
                                       wire::GetSetResponse* response) {
-  const format::KeyRange range =
-      format::RangeOf(KeyKind::kDirent, {set.value});
+  const format::KeyRange range = format::RangeOf(KeyKind::kDirent, {set.value});
   const absl::StatusOr<std::vector<KvPair>> page =
       co_await txn->Scan(range.begin, range.end, kSetFilesShown + 1);
   if (!page.ok()) co_return page.status();

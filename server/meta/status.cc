@@ -68,8 +68,7 @@ MetaService::ClusterStatus(wire::ClusterStatusRequest) {
   response.set_sequence(core_.kv->durable_sequence());
   response.set_sessions(sessions_.count());
   response.set_files(core_.files.count());
-  response.set_uptime_ms((core_.env->NowNs() - started_ns_) /
-                         io::kMillisecond);
+  response.set_uptime_ms((core_.env->NowNs() - started_ns_) / io::kMillisecond);
   response.set_version(core_.options.version);
   response.set_io_backend(core_.env->name());
   co_return response;

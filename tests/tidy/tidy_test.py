@@ -183,7 +183,7 @@ class CodeRules(unittest.TestCase):
                      "absl::Now();", "int r = rand();", "getrandom(p, n, 0);",
                      "std::random_device device;", "std::mt19937_64 r(1);",
                      "std::thread t(F);", "std::ifstream f(path);",
-                     "std::filesystem::path p;", "auto e = getenv(name);",
+                     "std::filesystem::exists(p);", "auto e = getenv(name);",
                      "std::cout << 1;", "pid_t p = fork();"):
             self.assertEqual(
                 len(found(rules_code.banned_calls, "server/a.cc", line)), 1,
@@ -199,6 +199,8 @@ class CodeRules(unittest.TestCase):
                      "void close();", "std::move(x);",
                      "co_await env->Sleep(1);",
                      "reader(p);", "// open(path)", 'Log("open(path)");',
+                     "std::filesystem::path p;",
+                     "n = std::thread::hardware_concurrency();",
                      "std::vector<int> poll();", "int sleep_count(3);"):
             self.assertEqual(
                 found(rules_code.banned_calls, "server/a.cc", line), [], line)

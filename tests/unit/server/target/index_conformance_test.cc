@@ -47,7 +47,9 @@ class IndexConformance : public ::testing::Test {
   }
   ~IndexConformance() override { Close(); }
   void Close() {
-    if (index_) EXPECT_OK(Await(place_.runner(), index_->Close()));
+    if (index_) {
+      EXPECT_OK(Await(place_.runner(), index_->Close()));
+    }
     index_.reset();
   }
   absl::Status Reopen() {

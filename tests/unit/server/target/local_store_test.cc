@@ -30,9 +30,8 @@ class LocalStoreTest : public ::testing::Test {
 TEST_F(LocalStoreTest, ChunksOfEverySizeReadBackAlsoAfterReopening) {
   std::vector<TestChunk> chunks;
   uint32_t stripe = 0;
-  for (uint64_t size :
-       {uint64_t{1}, 4096 * kKiB / kKiB, 64 * kKiB - 1, 64 * kKiB,
-        64 * kKiB + 1, 70000 * kKiB / kKiB, 4 * kMiB}) {
+  for (uint64_t size : {uint64_t{1}, uint64_t{4096}, 64 * kKiB - 1, 64 * kKiB,
+                        64 * kKiB + 1, uint64_t{70000}, 4 * kMiB}) {
     chunks.emplace_back(MakeChunkId(42, stripe++), size);
   }
   for (const TestChunk& chunk : chunks) ASSERT_OK(target_.Put(chunk));
@@ -293,7 +292,7 @@ TEST_F(LocalStoreTest, CursorOfAnotherGroupIsRefused) {
   }
 }
 
-TEST_F(LocalStoreTest, FullTargetRefusesReadsOnAndTakesAgainAfterADelete) {
+TEST_F(LocalStoreTest, FullTargetReadsOnAndTakesPutsAgainAfterADelete) {
   std::vector<TestChunk> chunks;
   for (uint64_t blob = 1; blob <= 4; ++blob) {
     chunks.emplace_back(MakeChunkId(blob), 4 * kMiB);

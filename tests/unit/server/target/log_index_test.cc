@@ -23,7 +23,9 @@ class LogIndexTest : public ::testing::Test {
   ~LogIndexTest() override { Close(); }
 
   void Close() {
-    if (index_) EXPECT_OK(Await(&world_, index_->Close()));
+    if (index_) {
+      EXPECT_OK(Await(&world_, index_->Close()));
+    }
     index_.reset();
   }
   absl::Status Reopen() {

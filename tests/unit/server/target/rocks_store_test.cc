@@ -49,8 +49,7 @@ class RocksStore : public ::testing::Test {
 TEST_F(RocksStore, ChunksReadBackAlsoAfterReopening) {
   std::vector<TestChunk> chunks;
   uint32_t stripe = 0;
-  for (uint64_t size :
-       {uint64_t{1}, 64 * kKiB, 70001 * kKiB / kKiB, 4 * kMiB}) {
+  for (uint64_t size : {uint64_t{1}, 64 * kKiB, uint64_t{70001}, 4 * kMiB}) {
     chunks.emplace_back(MakeChunkId(5, stripe++), size);
   }
   for (const TestChunk& chunk : chunks) ASSERT_OK(target_.Put(chunk, 9));

@@ -212,7 +212,9 @@ TEST_P(StoreCrash, FormatThatDiesAtEveryEventIsNeverHalfATarget) {
     } else {
       EXPECT_OK(opened);
     }
-    if (opened.ok()) EXPECT_OK(target.Put(chunks_[0]));
+    if (opened.ok()) {
+      EXPECT_OK(target.Put(chunks_[0]));
+    }
   }
 }
 

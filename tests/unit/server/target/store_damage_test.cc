@@ -250,7 +250,9 @@ TEST_F(StoreDamage, FailedWriteFailsAllPutsInFlightAndLaterWithItsCause) {
   ASSERT_OK(Reopen());
   EXPECT_EQ(target_.store->stats().failed, "");
   for (size_t i = 0; i < chunks.size(); ++i) {
-    if (statuses[i].ok()) EXPECT_OK(target_.Read(chunks[i]));
+    if (statuses[i].ok()) {
+      EXPECT_OK(target_.Read(chunks[i]));
+    }
   }
 }
 
@@ -280,6 +282,25 @@ TEST_F(StoreDamage, FullFileSystemRefusesPutsAndReadsOn) {
   EXPECT_OK(target_.Put(TestChunk(MakeChunkId(5), 64 * kKiB)));
   ASSERT_OK(target_.Delete(3));
   EXPECT_OK(target_.Put(fourth));
+}
+
+TEST(StoreOnAHangingDisk, StatusSaysSoWhileTheProcessAnswers) {
+  sim::WorldOptions options;
+  options.disk.latency_ns_min = options.disk.latency_ns_max = 40 * io::kSecond;
+  SimTarget target(options);
+  ASSERT_OK(target.Format());
+  ASSERT_OK(target.Open());
+  ASSERT_OK(target.Put(TestChunk(MakeChunkId(1), 100)));
+  EXPECT_EQ(target.store->stats().failed, "");
+  const TestChunk second(MakeChunkId(2), 100);
+  io::Gate gate(&target.world);
+  absl::Status status;
+  gate.Spawn(PutInto(target.store.get(), &second, &status));
+  target.world.RunUntil(target.world.NowNs() + 35 * io::kSecond);
+  EXPECT_THAT(target.store->stats().failed, HasSubstr("hangs since 35 s"));
+  target.world.Run(gate.Close());
+  EXPECT_OK(status);
+  EXPECT_EQ(target.store->stats().failed, "");
 }
 
 }  // namespace

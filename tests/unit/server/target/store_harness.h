@@ -2,7 +2,6 @@
 // task to its end on a simulated world or a real loop.
 #pragma once
 
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,12 +53,13 @@ class TestChunk {
                      uint64_t flavour = 0)
       : id(chunk_id), size_(size_bytes) {
     const uint64_t padded = format::AllocatedBytesOf(size_bytes);
-    memory_.reset(static_cast<uint8_t*>(std::aligned_alloc(4096, padded)));
-    std::fill_n(memory_.get(), padded, uint8_t{0});
+    memory_ = std::make_unique<uint8_t[]>(padded + 4096);  // Zeros.
+    start_ = memory_.get() +
+             (4096 - reinterpret_cast<uintptr_t>(memory_.get()) % 4096);
     const uint64_t seed = format::Mix64(chunk_id.blob.value * 31 +
                                         chunk_id.stripe * 7 + flavour + 1);
     for (uint64_t i = 0; i < size_bytes; ++i) {
-      memory_.get()[i] =
+      start_[i] =
           static_cast<uint8_t>(format::Mix64(seed + i / 8) >> (i % 8 * 8));
     }
     format::BlockHasher hasher(id, 0, size_bytes);
@@ -70,9 +70,9 @@ class TestChunk {
     record.digest = format::ChunkDigest(id, size_bytes, record.block_checksums);
   }
 
-  format::ConstBytes bytes() const { return {memory_.get(), size_}; }
+  format::ConstBytes bytes() const { return {start_, size_}; }
   format::ConstBytes padded() const {
-    return {memory_.get(), format::AllocatedBytesOf(size_)};
+    return {start_, format::AllocatedBytesOf(size_)};
   }
   uint64_t allocated_bytes() const { return format::AllocatedBytesOf(size_); }
 
@@ -80,11 +80,9 @@ class TestChunk {
   ChunkRecord record;
 
  private:
-  struct Freer {
-    void operator()(uint8_t* memory) const { std::free(memory); }
-  };
   uint64_t size_;
-  std::unique_ptr<uint8_t, Freer> memory_;
+  std::unique_ptr<uint8_t[]> memory_;
+  uint8_t* start_ = nullptr;  // The first address in it that is aligned.
 };
 
 // What tests/kill/target_kill_child.cc puts: sizes from 1 byte to 200 KiB.

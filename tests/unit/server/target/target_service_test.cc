@@ -186,7 +186,7 @@ class TargetServiceTest : public ::testing::Test {
 };
 
 TEST_F(TargetServiceTest, PutChunkComesBackByteForByte) {
-  for (const uint64_t size : {uint64_t{1}, 65537 * kKiB / kKiB, 4 * kMiB}) {
+  for (const uint64_t size : {uint64_t{1}, uint64_t{65537}, 4 * kMiB}) {
     SCOPED_TRACE(size);
     const TestChunk chunk(MakeChunkId(size), size);
     const auto put = Put(chunk, PutRequest(chunk.id));
@@ -396,6 +396,52 @@ TEST_F(ServiceWithOneBuffer, PutsWaitForItAndAllAreStored) {
   target_.world.Run(gate.Close());
   for (const absl::Status& status : statuses) EXPECT_OK(status);
   EXPECT_EQ(target_.store->stats().chunks, 6u);
+  for (const auto& channel : channels) target_.world.Run(channel->Close());
+}
+
+class ServiceWithTwoBuffers : public TargetServiceTest {
+ protected:
+  ServiceWithTwoBuffers() : TargetServiceTest(2) {}
+};
+
+io::Task<void> GetOver(io::Channel* channel, format::ChunkId id,
+                       uint64_t offset, absl::Status* status) {
+  RangeSink sink(id, offset, 65536);
+  wire::GetChunkRequest request;
+  request.set_target(3);
+  *request.mutable_chunk() = ToRef(id);
+  request.set_pg(kPg);
+  request.set_offset(offset);
+  request.set_length(65536);
+  io::CallOptions options;
+  options.sink = &sink;
+  const auto response = co_await io::CallProto<wire::GetChunkResponse>(
+      channel, Method::kGetChunk, request, options);
+  *status = response.status();
+}
+
+// Reads that have the disk's turns must not wait for the buffers of writes
+// that wait for a turn.
+TEST_F(ServiceWithTwoBuffers, ReadsAndWritesNeverWaitForEachOther) {
+  const TestChunk stored(MakeChunkId(1), 4 * kMiB);
+  ASSERT_OK(Put(stored, PutRequest(stored.id)));
+  std::vector<TestChunk> chunks;
+  std::vector<std::unique_ptr<io::Channel>> channels;
+  io::Gate gate(&target_.world);
+  constexpr uint32_t kReads = 2 * kDiskOpsInFlightMax;
+  std::vector<absl::Status> statuses(kReads + 4);
+  for (uint32_t i = 0; i < 4; ++i) {
+    chunks.emplace_back(MakeChunkId(2, i), 1 * kMiB);
+    channels.push_back(MakeChannel(0));
+  }
+  for (uint32_t i = 0; i < 4; ++i) {
+    gate.Spawn(PutOver(channels[i].get(), &chunks[i], &statuses[kReads + i]));
+  }
+  for (uint32_t i = 0; i < kReads; ++i) {
+    gate.Spawn(GetOver(channel_.get(), stored.id, i * 65536, &statuses[i]));
+  }
+  target_.world.Run(gate.Close());
+  for (const absl::Status& status : statuses) EXPECT_OK(status);
   for (const auto& channel : channels) target_.world.Run(channel->Close());
 }
 

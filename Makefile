@@ -1,0 +1,62 @@
+# Two targets do everything on a bare Debian 12: `make demo` and `make test`.
+# The rest is for developers: see CONTRIBUTING.md.
+JOBS ?= $(shell nproc)
+PRESET ?= release
+
+.PHONY: demo test build packages format lint bench test-asan test-tsan fuzz help
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## demo       install what is missing, build, start a cluster, save, load, break it, repair reads
+demo: build
+	tests/e2e/demo.sh build/release
+
+## test       install, build, run all tests
+test: build-all
+	ctest --test-dir build/$(PRESET) --output-on-failure -j $(JOBS)
+
+## build      the programs cairn and cairnd, in build/release
+build: packages
+	cmake --preset $(PRESET)
+	cmake --build build/$(PRESET) --parallel $(JOBS) --target cairn cairnd make_llama_safetensors
+
+build-all: packages
+	cmake --preset $(PRESET)
+	cmake --build build/$(PRESET) --parallel $(JOBS)
+
+packages:
+	tools/install_packages.sh
+
+## test-asan  the unit tests under AddressSanitizer and UBSan
+test-asan: packages
+	cmake --preset asan
+	cmake --build build/asan --parallel $(JOBS)
+	ctest --test-dir build/asan --output-on-failure -j $(JOBS) -L unit
+
+## test-tsan  the unit tests under ThreadSanitizer
+test-tsan: packages
+	cmake --preset tsan
+	cmake --build build/tsan --parallel $(JOBS)
+	ctest --test-dir build/tsan --output-on-failure -j $(JOBS) -L unit
+
+## bench      figures, each as a ratio to its baseline in the same run
+bench: build-all
+	bench/run.sh build/$(PRESET)
+
+## fuzz       every fuzz target for FUZZ_SECONDS (default 60) each, with libFuzzer
+fuzz: packages
+	cmake --preset fuzz
+	cmake --build build/fuzz --parallel $(JOBS) --target fuzzers
+	tests/fuzz/run.sh build/fuzz $(or $(FUZZ_SECONDS),60)
+
+## format     clang-format over the tree
+format:
+	git ls-files '*.h' '*.cc' | xargs clang-format -i
+
+## lint       clang-tidy and the tidy test
+lint:
+	cmake --preset clang-debug
+	cmake --build build/clang-debug --target cairn_wire
+	git ls-files 'format/*.cc' 'io/*.cc' 'server/*.cc' 'client/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy -quiet -p build/clang-debug
+	python3 tests/tidy/tidy.py
