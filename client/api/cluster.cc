@@ -38,10 +38,9 @@ Cluster::Cluster(std::unique_ptr<ClusterCore> core) : core_(std::move(core)) {}
 Cluster::~Cluster() = default;
 
 absl::StatusOr<Stat> Cluster::GetStat(const std::string& path) {
-  auto found = core_->Run<absl::StatusOr<wire::Attributes>>(
-      [&](Core* core) {
-        return Resolve(core, path, FollowLast::kNo, core->Deadline());
-      });
+  auto found = core_->Run<absl::StatusOr<wire::Attributes>>([&](Core* core) {
+    return Resolve(core, path, FollowLast::kNo, core->Deadline());
+  });
   if (!found.ok()) return found.status();
   return ToStat(*found);
 }
@@ -56,8 +55,8 @@ absl::StatusOr<std::optional<Stat>> Cluster::Find(const std::string& path) {
 absl::Status Cluster::List(
     const std::string& path,
     const std::function<bool(const DirectoryEntry&)>& visit) {
-  auto directory = core_->Run<absl::StatusOr<wire::Attributes>>(
-      [&](Core* core) {
+  auto directory =
+      core_->Run<absl::StatusOr<wire::Attributes>>([&](Core* core) {
         return Resolve(core, path, FollowLast::kYes, core->Deadline());
       });
   if (!directory.ok()) return directory.status();
@@ -104,9 +103,8 @@ absl::Status Cluster::Rename(const std::string& from, const std::string& to,
 }
 
 absl::Status Cluster::Unlink(const std::string& path) {
-  return core_->Run<absl::Status>([&](Core* core) {
-    return UnlinkPath(core, path, core->Deadline());
-  });
+  return core_->Run<absl::Status>(
+      [&](Core* core) { return UnlinkPath(core, path, core->Deadline()); });
 }
 
 absl::Status Cluster::RemoveDirectory(const std::string& path) {
@@ -157,9 +155,8 @@ absl::Status Cluster::Symlink(const std::string& target,
 }
 
 absl::Status Cluster::Link(const std::string& from, const std::string& to) {
-  return core_->Run<absl::Status>([&](Core* core) {
-    return LinkPath(core, from, to, core->Deadline());
-  });
+  return core_->Run<absl::Status>(
+      [&](Core* core) { return LinkPath(core, from, to, core->Deadline()); });
 }
 
 absl::Status Cluster::SetMode(const std::string& path, uint32_t mode) {

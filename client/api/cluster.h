@@ -100,7 +100,7 @@ struct TargetStatus {
   std::string address;
   std::string host;
   std::string directory;
-  std::string state;  // "up", "down", ...
+  std::string state;    // "up", "down", ...
   std::string problem;  // Empty: healthy.
   uint64_t capacity_bytes = 0;
   uint64_t used_bytes = 0;
@@ -137,7 +137,7 @@ struct RepairReport {
 
 // Counters since Connect(), for tests, benches and metrics.
 struct IoCounters {
-  uint64_t payload_bytes_sent = 0;      // Chunk bytes, parity included.
+  uint64_t payload_bytes_sent = 0;  // Chunk bytes, parity included.
   uint64_t payload_bytes_received = 0;
   uint64_t chunks_put = 0;
   uint64_t chunks_got = 0;

@@ -29,8 +29,7 @@ Task<void> ReadOne(Shared* shared, ChunkRead read) {
   }
 }
 
-Task<void> StartExtent(Shared* shared, const ExtentRead* read,
-                       io::Gate* gate) {
+Task<void> StartExtent(Shared* shared, const ExtentRead* read, io::Gate* gate) {
   const auto map = shared->core->map();
   const format::Extent& extent = read->extent;
   const format::Pool* pool = map->FindPool(extent.blob.pool());

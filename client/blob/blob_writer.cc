@@ -24,8 +24,7 @@ BlobWriter::BlobWriter(Core* core, format::PoolId pool,
 
 // Claims the next stripe number; gets a new blob when there is none or it is
 // full.
-Task<absl::Status> BlobWriter::NextStripe(io::TimeNs deadline,
-                                          uint32_t* stripe,
+Task<absl::Status> BlobWriter::NextStripe(io::TimeNs deadline, uint32_t* stripe,
                                           format::BlobId* blob) {
   if (co_await blob_turn_.Acquire(1, deadline) != io::WaitResult::kWoken) {
     co_return absl::DeadlineExceededError("no blob in time");

@@ -88,8 +88,8 @@ void CountFailure(Core* core, ChunkId chunk, const absl::Status& status) {
                        status.code() == absl::StatusCode::kNotFound;
   ++(corrupt ? core->repairs()->chunks_corrupt
              : core->repairs()->chunks_unreachable);
-  core->NoteRepair(absl::StrCat(ChunkPlaceName(*core, chunk), ": ",
-                                status.message()));
+  core->NoteRepair(
+      absl::StrCat(ChunkPlaceName(*core, chunk), ": ", status.message()));
 }
 
 bool MayPass(const absl::Status& status) {

@@ -23,9 +23,9 @@ struct Recovery {
   std::shared_ptr<const format::ClusterMap> map;
   const Pool* pool;
   uint64_t stripe_bytes = 0;
-  std::vector<io::Buffer> buffers;        // By shard; empty: not there.
-  std::vector<const uint8_t*> present;    // By shard; null: not there.
-  uint32_t lost = 0;                      // Proven missing or corrupt.
+  std::vector<io::Buffer> buffers;      // By shard; empty: not there.
+  std::vector<const uint8_t*> present;  // By shard; null: not there.
+  uint32_t lost = 0;                    // Proven missing or corrupt.
   std::vector<std::string> causes;
 };
 
@@ -41,8 +41,8 @@ bool ProvenLost(const absl::Status& status) {
 
 void NoteCause(Recovery* r, ChunkId chunk, const absl::Status& status) {
   if (ProvenLost(status)) ++r->lost;
-  r->causes.push_back(absl::StrCat(ChunkPlaceName(*r->core, chunk), ": ",
-                                   status.message()));
+  r->causes.push_back(
+      absl::StrCat(ChunkPlaceName(*r->core, chunk), ": ", status.message()));
 }
 
 absl::Status Failure(const Recovery& r) {
@@ -78,9 +78,8 @@ Task<absl::Status> LearnStripeBytes(Recovery* r) {
   for (uint32_t shard = 0; shard < r->pool->scheme.shards(); ++shard) {
     if (shard == wanted.shard) continue;
     const ChunkId other{wanted.blob, wanted.stripe, shard};
-    last = co_await GetChunkOnce(r->core, other, 0, {},
-                                 r->read->traffic_class, AttemptDeadline(*r),
-                                 &r->stripe_bytes);
+    last = co_await GetChunkOnce(r->core, other, 0, {}, r->read->traffic_class,
+                                 AttemptDeadline(*r), &r->stripe_bytes);
     if (!last.ok()) continue;
     if (r->stripe_bytes > 0 && r->stripe_bytes <= r->pool->stripe_bytes()) {
       co_return last;
@@ -98,12 +97,12 @@ Task<void> FetchShard(Recovery* r, uint32_t shard) {
   const format::ChunkRange& range = r->read->range;
   const uint64_t shard_bytes =
       format::ShardBytes(*r->pool, shard, r->stripe_bytes);
-  const uint64_t there = shard_bytes <= range.offset
-                             ? 0
-                             : std::min(range.length,
-                                        shard_bytes - range.offset);
-  io::Buffer buffer = co_await r->core->env()->pool()->Acquire(
-      range.length, r->read->deadline);
+  const uint64_t there =
+      shard_bytes <= range.offset
+          ? 0
+          : std::min(range.length, shard_bytes - range.offset);
+  io::Buffer buffer =
+      co_await r->core->env()->pool()->Acquire(range.length, r->read->deadline);
   const ChunkId chunk{range.chunk.blob, range.chunk.stripe, shard};
   if (!buffer) {
     NoteCause(r, chunk, absl::DeadlineExceededError("no buffer in time"));

@@ -68,9 +68,8 @@ class GatherCursor {
 
 // The part [offset, offset + length) of the list (shorter past its end).
 template <typename Byte>
-std::vector<std::span<Byte>> SubGather(
-    const std::vector<std::span<Byte>>& list, uint64_t offset,
-    uint64_t length) {
+std::vector<std::span<Byte>> SubGather(const std::vector<std::span<Byte>>& list,
+                                       uint64_t offset, uint64_t length) {
   std::vector<std::span<Byte>> out;
   for (std::span<Byte> part : list) {
     if (length == 0) break;

@@ -79,7 +79,7 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
 bool WorthRepeating(const absl::Status& status, int* corrupt_left) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:   // Of the attempt.
+    case absl::StatusCode::kDeadlineExceeded:    // Of the attempt.
     case absl::StatusCode::kFailedPrecondition:  // Not there: newer map.
       return true;
     case absl::StatusCode::kDataLoss:  // Damaged on the way.
@@ -101,9 +101,9 @@ Task<void> PutShard(StripeInFlight* stripe, uint32_t shard) {
     if (!WorthRepeating(status, &corrupt_left)) break;
     ++core->counters()->retries;
     if (!co_await backoff.Pause()) {
-      status = absl::DeadlineExceededError(absl::StrCat(
-          "no answer in time after ", backoff.attempts(), " attempts; last: ",
-          status.message()));
+      status = absl::DeadlineExceededError(
+          absl::StrCat("no answer in time after ", backoff.attempts(),
+                       " attempts; last: ", status.message()));
       break;
     }
     (void)co_await core->RefreshMap(stripe->write->deadline);
@@ -150,8 +150,7 @@ Task<absl::Status> MakeOtherShards(StripeInFlight* stripe,
     co_return NoBuffer();
   }
   for (uint32_t i = 0; i < scheme.parity_shards; ++i) {
-    io::Buffer buffer =
-        co_await core->env()->pool()->Acquire(bytes, deadline);
+    io::Buffer buffer = co_await core->env()->pool()->Acquire(bytes, deadline);
     if (!buffer) break;
     parity.push_back(buffer.bytes().data());
     stripe->shards[k + i].push_back(buffer.bytes().first(bytes));

@@ -90,10 +90,9 @@ absl::Status AddToPlan(const TensorEntry& entry, const TensorLayout& layout,
 
 void SortPlan(LoadPlan* plan) {
   for (auto& [rank, runs] : *plan) {
-    std::sort(runs.begin(), runs.end(),
-              [](const LoadRun& a, const LoadRun& b) {
-                return a.file_offset < b.file_offset;
-              });
+    std::sort(runs.begin(), runs.end(), [](const LoadRun& a, const LoadRun& b) {
+      return a.file_offset < b.file_offset;
+    });
   }
 }
 

@@ -50,8 +50,7 @@ void RankStream::FinishSegment() {
 }
 
 Task<absl::StatusOr<uint64_t>> RankStream::AddFrom(const RankSegment* segment,
-                                                   uint64_t at,
-                                                   uint64_t length,
+                                                   uint64_t at, uint64_t length,
                                                    RankStripe* stripe,
                                                    TimeNs deadline) {
   ConstBytes run;

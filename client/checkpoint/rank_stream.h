@@ -34,8 +34,7 @@ class RankStream {
   // The next at most `size` bytes (less only at the end of the file, or when a
   // stripe would need too many staging buffers).
   // kDeadlineExceeded: no staging buffer came free.
-  io::Task<absl::StatusOr<RankStripe>> Next(uint64_t size,
-                                            io::TimeNs deadline);
+  io::Task<absl::StatusOr<RankStripe>> Next(uint64_t size, io::TimeNs deadline);
   // One per item; complete once done().
   const std::vector<uint64_t>& checksums() const { return checksums_; }
 
@@ -47,15 +46,14 @@ class RankStream {
                                              RankStripe* stripe,
                                              io::TimeNs deadline);
   io::Task<absl::StatusOr<uint64_t>> Stage(const RankItem* item, uint64_t at,
-                                           uint64_t length,
-                                           RankStripe* stripe,
+                                           uint64_t length, RankStripe* stripe,
                                            io::TimeNs deadline);
   void FinishSegment();
 
   Core* const core_;
   const RankFile* const file_;
   const std::vector<RankItem>* const items_;
-  uint64_t offset_ = 0;   // In the file.
+  uint64_t offset_ = 0;  // In the file.
   size_t segment_ = 0;
   format::StreamingXxh3 hasher_;
   std::vector<uint64_t> checksums_;

@@ -46,13 +46,14 @@ Task<absl::StatusOr<LoadPlan>> MakePlan(
   // In order of name, so that each block of the manifest is fetched once.
   std::vector<const MutableTensorView*> sorted;
   for (const MutableTensorView& view : views) sorted.push_back(&view);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto* a, const auto* b) { return a->name < b->name; });
+  std::stable_sort(
+      sorted.begin(), sorted.end(),
+      [](const auto* a, const auto* b) { return a->name < b->name; });
   LoadPlan plan;
   const uint64_t seed = load->core->env()->Random();
   for (const MutableTensorView* view : sorted) {
-    ViewShape shape{view->name,   view->dtype,   view->global_shape,
-                    view->offset, view->shape,   view->strides,
+    ViewShape shape{view->name,           view->dtype, view->global_shape,
+                    view->offset,         view->shape, view->strides,
                     view->data != nullptr};
     absl::StatusOr<TensorLayout> layout = MakeLayout(shape);
     if (!layout.ok()) co_return layout.status();
@@ -60,13 +61,11 @@ Task<absl::StatusOr<LoadPlan>> MakePlan(
         co_await load->set->FindEntry(view->name, load->deadline);
     if (!entry.ok()) co_return entry.status();
     if (!entry->has_value()) {
-      co_return absl::NotFoundError(
-          absl::StrCat("no tensor '", format::EscapeForDisplay(view->name),
-                       "' in the set"));
+      co_return absl::NotFoundError(absl::StrCat(
+          "no tensor '", format::EscapeForDisplay(view->name), "' in the set"));
     }
-    CAIRN_CO_RETURN_IF_ERROR(
-        AddToPlan(**entry, *layout, static_cast<uint8_t*>(view->data), seed,
-                  &plan));
+    CAIRN_CO_RETURN_IF_ERROR(AddToPlan(
+        **entry, *layout, static_cast<uint8_t*>(view->data), seed, &plan));
   }
   SortPlan(&plan);
   co_return plan;
@@ -138,8 +137,7 @@ class ReaderImpl final : public CheckpointReader {
 
  private:
   absl::Status At(absl::Status status) const {
-    return Annotate(std::move(status),
-                    format::EscapeForDisplay(options_.path));
+    return Annotate(std::move(status), format::EscapeForDisplay(options_.path));
   }
   ClusterCore* const cluster_;
   const Options options_;
@@ -150,10 +148,9 @@ absl::Status ReaderImpl::ForEachTensor(
     const std::function<bool(const TensorInfo&)>& visit) {
   const auto blocks = set_->header().block_first_names.size();
   for (uint32_t block = 0; block < blocks; ++block) {
-    auto entries =
-        cluster_->Run<absl::StatusOr<Entries>>([&](Core* core) {
-          return set_->Block(block, core->Deadline(options_.timeout_ms));
-        });
+    auto entries = cluster_->Run<absl::StatusOr<Entries>>([&](Core* core) {
+      return set_->Block(block, core->Deadline(options_.timeout_ms));
+    });
     if (!entries.ok()) return At(entries.status());
     for (const TensorEntry& entry : **entries) {
       if (!visit(ToInfo(entry))) return absl::OkStatus();
@@ -164,8 +161,8 @@ absl::Status ReaderImpl::ForEachTensor(
 
 absl::StatusOr<std::optional<TensorInfo>> ReaderImpl::FindTensor(
     const std::string& name) {
-  auto found = cluster_->Run<absl::StatusOr<std::optional<TensorInfo>>>(
-      [&](Core* core) {
+  auto found =
+      cluster_->Run<absl::StatusOr<std::optional<TensorInfo>>>([&](Core* core) {
         return FindInfo(set_.get(), name, core->Deadline(options_.timeout_ms));
       });
   if (!found.ok()) return At(found.status());

@@ -58,8 +58,8 @@ absl::Status MapRange(const format::ExtentMap& extents, uint64_t offset,
     at = extent.file_end();
   }
   if (at == offset + length) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "the set's file has a hole at byte ", at, ", inside saved data"));
+  return absl::DataLossError(absl::StrCat("the set's file has a hole at byte ",
+                                          at, ", inside saved data"));
 }
 
 struct Scattered {
@@ -73,8 +73,8 @@ Task<void> ReadAndScatter(Scattered* shared, const RangeRead* range,
                           io::Buffer buffer) {
   MutableGather to(1, buffer.bytes().first(range->length));
   std::vector<ExtentRead> reads;
-  absl::Status status = MapRange(*shared->extents, range->file_offset,
-                                 range->length, to, &reads);
+  absl::Status status =
+      MapRange(*shared->extents, range->file_offset, range->length, to, &reads);
   ReadOptions options = *shared->options;
   if (status.ok()) {
     status = co_await ReadExtents(shared->core, std::move(reads),
@@ -121,8 +121,8 @@ Task<absl::Status> ReadRanges(Core* core, const format::ExtentMap* extents,
     if (range.scatter) continue;
     MutableGather to;
     for (const LoadRun& run : range.runs) to.emplace_back(run.to, run.length);
-    CAIRN_CO_RETURN_IF_ERROR(MapRange(*extents, range.file_offset,
-                                      range.length, to, &direct));
+    CAIRN_CO_RETURN_IF_ERROR(
+        MapRange(*extents, range.file_offset, range.length, to, &direct));
   }
   const ReadOptions copy = options;
   CAIRN_CO_RETURN_IF_ERROR(

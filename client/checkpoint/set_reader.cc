@@ -39,22 +39,21 @@ Task<absl::StatusOr<std::unique_ptr<SetReader>>> SetReader::Open(
     Core* core, std::string path, TimeNs deadline) {
   wire::GetSetRequest request;
   request.set_path(path);
-  auto response = co_await core->Query<wire::GetSetResponse>(
-      Method::kGetSet, request, deadline);
+  auto response = co_await core->Query<wire::GetSetResponse>(Method::kGetSet,
+                                                             request, deadline);
   if (!response.ok()) co_return response.status();
   SetSummary summary = ToSummary(response->set());
   if (!summary.published) {
-    co_return absl::NotFoundError(absl::StrCat(
-        "not published: ", summary.committed_ranks, " of ",
-        summary.world_size, " ranks have committed; missing: ",
-        absl::StrJoin(summary.missing_ranks, ", ")));
+    co_return absl::NotFoundError(
+        absl::StrCat("not published: ", summary.committed_ranks, " of ",
+                     summary.world_size, " ranks have committed; missing: ",
+                     absl::StrJoin(summary.missing_ranks, ", ")));
   }
   absl::StatusOr<format::ManifestHeader> header =
       format::DecodeManifestHeader(response->manifest_header());
   if (!header.ok()) co_return header.status();
-  co_return std::unique_ptr<SetReader>(
-      new SetReader(core, std::move(summary), response->set().inode(),
-                    *std::move(header)));
+  co_return std::unique_ptr<SetReader>(new SetReader(
+      core, std::move(summary), response->set().inode(), *std::move(header)));
 }
 
 Task<absl::StatusOr<Entries>> SetReader::Block(uint32_t block,

@@ -27,8 +27,8 @@ class SetReader {
   const format::ManifestHeader& header() const { return header_; }
 
   // Entries of one block of the manifest; the last few blocks are kept.
-  io::Task<absl::StatusOr<
-      std::shared_ptr<const std::vector<format::TensorEntry>>>>
+  io::Task<
+      absl::StatusOr<std::shared_ptr<const std::vector<format::TensorEntry>>>>
   Block(uint32_t block, io::TimeNs deadline);
   // nullopt: no such name.
   io::Task<absl::StatusOr<std::optional<format::TensorEntry>>> FindEntry(

@@ -24,8 +24,8 @@ Task<absl::StatusOr<std::vector<SetSummary>>> FetchSets(Core* core,
     request.set_unpublished(unpublished);
     request.set_after(after);
     request.set_limit(kEntriesPerPage);
-    auto page = co_await core->Query<wire::ListSetsResponse>(
-        Method::kListSets, request, deadline);
+    auto page = co_await core->Query<wire::ListSetsResponse>(Method::kListSets,
+                                                             request, deadline);
     if (!page.ok()) co_return page.status();
     for (const wire::SetInfo& info : page->sets()) {
       sets.push_back(ToSummary(info));
@@ -57,10 +57,9 @@ absl::StatusOr<std::vector<SetSummary>> ListSets(Cluster* cluster,
 }
 
 absl::Status RemoveSet(Cluster* cluster, const std::string& path) {
-  return Annotate(
-      cluster->core()->Run<absl::Status>(
-          [&](Core* core) { return RemoveSetOnLoop(core, path); }),
-      format::EscapeForDisplay(path));
+  return Annotate(cluster->core()->Run<absl::Status>(
+                      [&](Core* core) { return RemoveSetOnLoop(core, path); }),
+                  format::EscapeForDisplay(path));
 }
 
 }  // namespace cairn::client

@@ -58,8 +58,8 @@ absl::StatusOr<TensorLayout> MakeLayout(const ViewShape& view) {
   layout.dtype = view.dtype;
   layout.global_shape = view.global_shape;
   const size_t rank = view.global_shape.size();
-  layout.slice.offset = view.offset.empty() ? std::vector<uint64_t>(rank, 0)
-                                            : view.offset;
+  layout.slice.offset =
+      view.offset.empty() ? std::vector<uint64_t>(rank, 0) : view.offset;
   layout.slice.shape = view.shape.empty() ? view.global_shape : view.shape;
   absl::Status fits = format::ValidateSlice(view.global_shape, layout.slice);
   if (!fits.ok()) return Bad(view, std::string(fits.message()));

@@ -62,9 +62,9 @@ Task<absl::Status> WriteStripes(BlobWriter* writer, RankStream* stream,
       status = stripe.status();
       break;
     }
-    status = co_await writer->Start(std::move(stripe->bytes),
-                                    stripe->file_offset,
-                                    std::move(stripe->owned), deadline);
+    status =
+        co_await writer->Start(std::move(stripe->bytes), stripe->file_offset,
+                               std::move(stripe->owned), deadline);
   }
   absl::Status drained = co_await writer->Drain();
   co_return status.ok() ? drained : status;
@@ -174,12 +174,11 @@ absl::Status CheckOptions(const WriterOptions& options) {
         absl::StrCat("world size must be 1 to ", format::kRanksMax));
   }
   if (options.rank >= options.world_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", options.rank, " is outside the world of ",
-                     options.world_size));
+    return absl::InvalidArgumentError(absl::StrCat("rank ", options.rank,
+                                                   " is outside the world of ",
+                                                   options.world_size));
   }
-  if (options.set_id.empty() ||
-      options.set_id.size() > format::kNameBytesMax) {
+  if (options.set_id.empty() || options.set_id.size() > format::kNameBytesMax) {
     return absl::InvalidArgumentError("set_id must have 1 to 255 bytes");
   }
   return absl::OkStatus();
@@ -209,8 +208,8 @@ class WriterImpl final : public CheckpointWriter {
 };
 
 absl::Status WriterImpl::AddTensor(TensorView tensor) {
-  ViewShape view{tensor.name,   tensor.dtype,   tensor.global_shape,
-                 tensor.offset, tensor.shape,   tensor.strides,
+  ViewShape view{tensor.name,           tensor.dtype, tensor.global_shape,
+                 tensor.offset,         tensor.shape, tensor.strides,
                  tensor.data != nullptr};
   absl::StatusOr<TensorLayout> layout = MakeLayout(view);
   if (!layout.ok()) return At(layout.status());

@@ -54,8 +54,8 @@ std::unique_ptr<io::Channel> Core::MakeChannel(std::string address,
 
 Task<absl::Status> Core::Start() {
   const TimeNs deadline = Deadline();
-  meta_ = MakeChannel(options_.address, "metadata server", 0,
-                      kMetaReadAheadBytes);
+  meta_ =
+      MakeChannel(options_.address, "metadata server", 0, kMetaReadAheadBytes);
   absl::Status status = co_await FirstContact(deadline);
   if (status.ok()) status = co_await OpenSession(deadline);
   if (!status.ok()) {
@@ -68,8 +68,8 @@ Task<absl::Status> Core::Start() {
 
 Task<absl::Status> Core::FirstContact(TimeNs deadline) {
   wire::GetMapRequest request;
-  auto response = co_await Query<wire::GetMapResponse>(Method::kGetMap,
-                                                       request, deadline);
+  auto response =
+      co_await Query<wire::GetMapResponse>(Method::kGetMap, request, deadline);
   if (!response.ok()) co_return response.status();
   absl::StatusOr<format::ClusterMap> map =
       format::MapFromProto(response->map());
@@ -78,8 +78,8 @@ Task<absl::Status> Core::FirstContact(TimeNs deadline) {
   map_asked_at_ = env_->NowNs();
   // From here on the other side must be this very cluster.
   co_await meta_->Close();
-  meta_ = MakeChannel(options_.address, "metadata server", 0,
-                      kMetaReadAheadBytes);
+  meta_ =
+      MakeChannel(options_.address, "metadata server", 0, kMetaReadAheadBytes);
   co_return absl::OkStatus();
 }
 
@@ -169,8 +169,8 @@ Task<absl::Status> Core::RefreshMap(TimeNs deadline) {
   map_asked_at_ = now;
   // Addresses may change without a new epoch: always take the whole map.
   wire::GetMapRequest request;
-  auto response = co_await Query<wire::GetMapResponse>(Method::kGetMap,
-                                                       request, deadline);
+  auto response =
+      co_await Query<wire::GetMapResponse>(Method::kGetMap, request, deadline);
   if (!response.ok()) co_return response.status();
   absl::StatusOr<format::ClusterMap> map =
       format::MapFromProto(response->map());
@@ -206,8 +206,8 @@ absl::StatusOr<const format::Pool*> Core::FindPool(
   if (pool != nullptr) return pool;
   std::vector<std::string> names;
   for (const auto& [id, other] : map_->pools) names.push_back(other.name);
-  return absl::NotFoundError(absl::StrCat("no pool '", name, "'; there are: ",
-                                          absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(absl::StrCat(
+      "no pool '", name, "'; there are: ", absl::StrJoin(names, ", ")));
 }
 
 void Core::NoteRepair(std::string example) {

@@ -66,8 +66,8 @@ PoolStatus MakePool(const format::Pool& pool,
     }
     ++members;
     least_capacity = std::min(least_capacity, target.capacity_bytes);
-    least_free = std::min(least_free,
-                          target.capacity_bytes - target.used_bytes);
+    least_free =
+        std::min(least_free, target.capacity_bytes - target.used_bytes);
   }
   if (members == 0) return status;
   const uint64_t k = pool.scheme.data_shards;

@@ -44,8 +44,8 @@ void AdaptiveWindow::Release(uint64_t bytes, io::TimeNs took_ns) {
 
 void AdaptiveWindow::Learn(uint64_t bytes, io::TimeNs took_ns) {
   // The best drifts up by 1/64 an answer, so that an old record is forgotten.
-  best_ns_ = best_ns_ == 0 ? took_ns
-                           : std::min(took_ns, best_ns_ + best_ns_ / 64 + 1);
+  best_ns_ =
+      best_ns_ == 0 ? took_ns : std::min(took_ns, best_ns_ + best_ns_ / 64 + 1);
   since_shrink_bytes_ += bytes;
   if (took_ns <= kQueueFactor * best_ns_) {
     limit_ = std::min(max_, limit_ + bytes / 2);

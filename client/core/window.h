@@ -39,7 +39,7 @@ class AdaptiveWindow {
   uint64_t limit_;
   uint64_t in_flight_ = 0;
   uint64_t waiting_ = 0;
-  io::TimeNs best_ns_ = 0;         // Quickest answer lately; drifts upwards.
+  io::TimeNs best_ns_ = 0;           // Quickest answer lately; drifts upwards.
   uint64_t since_shrink_bytes_ = 0;  // At most one shrink a window.
   io::WaitQueue queue_;
 };

@@ -31,9 +31,9 @@ absl::Status OpenFile::Sticky(absl::Status status) {
 
 void OpenFile::MakeWriter() {
   if (writer_ != nullptr) return;
-  writer_ = std::make_unique<BlobWriter>(
-      core_, core_->map()->pools.begin()->first,
-      format::TrafficClass::kInteractive, nullptr);
+  writer_ =
+      std::make_unique<BlobWriter>(core_, core_->map()->pools.begin()->first,
+                                   format::TrafficClass::kInteractive, nullptr);
 }
 
 Task<absl::Status> OpenFile::Pwrite(uint64_t offset,
@@ -134,8 +134,8 @@ Task<absl::Status> OpenFile::Publish(TimeNs deadline) {
   if (!dirty_) co_return absl::OkStatus();
   const std::vector<Extent> extents = writer_->TakeExtents();
   for (uint64_t at = 0; at < extents.size(); at += kExtentsPerCommit) {
-    const uint64_t count = std::min<uint64_t>(kExtentsPerCommit,
-                                              extents.size() - at);
+    const uint64_t count =
+        std::min<uint64_t>(kExtentsPerCommit, extents.size() - at);
     const std::span<const Extent> some(&extents[at], count);
     absl::Status status =
         co_await CommitSome(some, some.back().file_end(), deadline);
@@ -179,8 +179,8 @@ Task<absl::StatusOr<uint64_t>> OpenFile::Append(std::span<const uint8_t> from) {
   if (from.empty()) co_return local_size_;
   MakeWriter();
   for (uint64_t done = 0; done < from.size();) {
-    const uint64_t size = std::min<uint64_t>(writer_->stripe_bytes(),
-                                             from.size() - done);
+    const uint64_t size =
+        std::min<uint64_t>(writer_->stripe_bytes(), from.size() - done);
     ConstGather bytes(1, from.subspan(done, size));
     OwnedBytes nothing;
     absl::Status started = co_await writer_->Start(

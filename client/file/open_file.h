@@ -24,8 +24,7 @@ class OpenFile {
 
   io::Task<absl::StatusOr<uint64_t>> Pread(uint64_t offset,
                                            std::span<uint8_t> to);
-  io::Task<absl::Status> Pwrite(uint64_t offset,
-                                std::span<const uint8_t> from);
+  io::Task<absl::Status> Pwrite(uint64_t offset, std::span<const uint8_t> from);
   io::Task<absl::StatusOr<uint64_t>> Append(std::span<const uint8_t> from);
   io::Task<absl::Status> Truncate(uint64_t size_bytes);
   io::Task<absl::Status> Fsync();
@@ -61,11 +60,11 @@ class OpenFile {
   // Small writes that continue each other, at most a stripe.
   std::string buffer_;
   uint64_t buffer_offset_ = 0;
-  uint64_t local_size_ = 0;      // Size with everything written here.
-  bool dirty_ = false;           // Something is not published.
+  uint64_t local_size_ = 0;  // Size with everything written here.
+  bool dirty_ = false;       // Something is not published.
   bool extents_loaded_ = false;
-  format::ExtentMap extents_;    // Published ones, once loaded.
-  absl::Status failure_;         // First failed write: sticky.
+  format::ExtentMap extents_;  // Published ones, once loaded.
+  absl::Status failure_;       // First failed write: sticky.
 };
 
 }  // namespace cairn::client

@@ -42,8 +42,8 @@ Task<absl::StatusOr<Created>> CreatePath(Core* core, std::string path,
   co_return created;
 }
 
-Task<absl::Status> MakeDirectories(Core* core, std::string path,
-                                   uint32_t mode, TimeNs deadline) {
+Task<absl::Status> MakeDirectories(Core* core, std::string path, uint32_t mode,
+                                   TimeNs deadline) {
   absl::StatusOr<std::vector<std::string>> parts = format::SplitPath(path);
   if (!parts.ok()) co_return parts.status();
   std::string prefix;
@@ -58,8 +58,8 @@ Task<absl::Status> MakeDirectories(Core* core, std::string path,
         co_await Resolve(core, prefix, FollowLast::kYes, deadline);
     if (!there.ok()) co_return there.status();
     if (there->type() != static_cast<uint32_t>(InodeType::kDirectory)) {
-      co_return At(prefix, absl::AlreadyExistsError(
-                               "exists and is not a directory"));
+      co_return At(prefix,
+                   absl::AlreadyExistsError("exists and is not a directory"));
     }
   }
   co_return absl::OkStatus();
@@ -81,9 +81,8 @@ Task<absl::StatusOr<Page>> ListPage(Core* core, uint64_t inode,
     // A server's names reach terminals and file systems: check them.
     absl::Status valid = format::ValidateName(entry.name());
     if (!valid.ok()) {
-      co_return absl::DataLossError(
-          absl::StrCat("the server listed an impossible name: ",
-                       valid.message()));
+      co_return absl::DataLossError(absl::StrCat(
+          "the server listed an impossible name: ", valid.message()));
     }
     page.entries.push_back({entry.name(), ToStat(entry.attributes())});
   }

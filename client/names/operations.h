@@ -35,8 +35,7 @@ struct Page {
   bool more = false;
 };
 io::Task<absl::StatusOr<Page>> ListPage(Core* core, uint64_t inode,
-                                        std::string after,
-                                        io::TimeNs deadline);
+                                        std::string after, io::TimeNs deadline);
 
 io::Task<absl::Status> RenamePath(Core* core, std::string from, std::string to,
                                   bool no_replace, io::TimeNs deadline);

@@ -31,13 +31,12 @@ Task<absl::StatusOr<Attributes>> GetAttributes(Core* core, uint64_t inode,
 }
 
 Task<absl::StatusOr<Attributes>> LookupName(Core* core, uint64_t parent,
-                                            std::string name,
-                                            TimeNs deadline) {
+                                            std::string name, TimeNs deadline) {
   wire::LookupRequest request;
   request.set_parent(parent);
   request.set_name(name);
-  auto response = co_await core->Query<wire::LookupResponse>(
-      Method::kLookup, request, deadline);
+  auto response = co_await core->Query<wire::LookupResponse>(Method::kLookup,
+                                                             request, deadline);
   if (!response.ok()) co_return response.status();
   co_return response->attributes();
 }
@@ -82,8 +81,8 @@ Task<absl::StatusOr<Attributes>> WalkDown(Core* core, Walk* walk,
       known = false;
       continue;
     }
-    absl::StatusOr<Attributes> next = co_await LookupName(
-        core, walk->directories.back(), name, deadline);
+    absl::StatusOr<Attributes> next =
+        co_await LookupName(core, walk->directories.back(), name, deadline);
     if (!next.ok()) {
       co_return Annotate(next.status(), format::EscapeForDisplay(name));
     }

@@ -15,8 +15,7 @@ enum class FollowLast { kNo, kYes };
 
 // kNotFound and kFailedPrecondition ("not a directory") name the component.
 // kInvalidArgument: the path, or more than kSymlinksMax symlinks.
-io::Task<absl::StatusOr<wire::Attributes>> Resolve(Core* core,
-                                                   std::string path,
+io::Task<absl::StatusOr<wire::Attributes>> Resolve(Core* core, std::string path,
                                                    FollowLast follow,
                                                    io::TimeNs deadline);
 

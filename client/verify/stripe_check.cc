@@ -17,8 +17,8 @@ namespace {
 
 void AddProblem(const Core& core, ChunkId chunk, const absl::Status& status,
                 StripeReport* report) {
-  report->problems.push_back(absl::StrCat(ChunkPlaceName(core, chunk), ": ",
-                                          status.message()));
+  report->problems.push_back(
+      absl::StrCat(ChunkPlaceName(core, chunk), ": ", status.message()));
 }
 
 // The records of the shards say how long the stripe is; they must agree.
@@ -28,10 +28,9 @@ Task<uint64_t> LearnLength(Core* core, const Pool* pool, ChunkId chunk,
     uint64_t stripe_bytes = 0;
     const TimeNs attempt =
         std::min(deadline, core->env()->NowNs() + kChunkAttemptTimeout);
-    absl::Status status =
-        co_await GetChunkOnce(core, chunk, 0, {},
-                              format::TrafficClass::kBackground, attempt,
-                              &stripe_bytes);
+    absl::Status status = co_await GetChunkOnce(
+        core, chunk, 0, {}, format::TrafficClass::kBackground, attempt,
+        &stripe_bytes);
     if (status.ok() && stripe_bytes > 0 &&
         stripe_bytes <= pool->stripe_bytes()) {
       co_return stripe_bytes;
@@ -48,9 +47,9 @@ Task<absl::Status> CheckShard(Core* core, ChunkId chunk, uint64_t bytes,
   uint64_t recorded = 0;
   const TimeNs attempt =
       std::min(deadline, core->env()->NowNs() + kChunkAttemptTimeout);
-  absl::Status status = co_await GetChunkOnce(
-      core, chunk, 0, std::move(to), format::TrafficClass::kBackground,
-      attempt, &recorded);
+  absl::Status status = co_await GetChunkOnce(core, chunk, 0, std::move(to),
+                                              format::TrafficClass::kBackground,
+                                              attempt, &recorded);
   if (status.ok() && recorded != stripe_bytes) {
     co_return absl::DataLossError(
         absl::StrCat("its record says the stripe has ", recorded,
@@ -61,8 +60,8 @@ Task<absl::Status> CheckShard(Core* core, ChunkId chunk, uint64_t bytes,
 
 }  // namespace
 
-Task<StripeReport> CheckStripe(Core* core, format::BlobId blob,
-                               uint32_t stripe, TimeNs deadline) {
+Task<StripeReport> CheckStripe(Core* core, format::BlobId blob, uint32_t stripe,
+                               TimeNs deadline) {
   StripeReport report;
   const auto map = core->map();
   const Pool* pool = map->FindPool(blob.pool());

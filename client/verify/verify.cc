@@ -31,7 +31,8 @@ std::set<StripeName> StripesOf(const Core& core,
   const auto map = core.map();
   for (const format::Extent& extent : extents.All()) {
     const format::Pool* pool = map->FindPool(extent.blob.pool());
-    const uint64_t size = pool == nullptr ? extent.length : pool->stripe_bytes();
+    const uint64_t size =
+        pool == nullptr ? extent.length : pool->stripe_bytes();
     const uint64_t last = (extent.blob_offset + extent.length - 1) / size;
     for (uint64_t s = extent.blob_offset / size; s <= last; ++s) {
       stripes.emplace(extent.blob.value, static_cast<uint32_t>(s));
@@ -41,23 +42,23 @@ std::set<StripeName> StripesOf(const Core& core,
 }
 
 Task<void> CheckOne(FileCheck* check, StripeName name) {
-  const StripeReport stripe = co_await CheckStripe(
-      check->core, format::BlobId(name.first), name.second,
-      check->core->Deadline());
+  const StripeReport stripe =
+      co_await CheckStripe(check->core, format::BlobId(name.first), name.second,
+                           check->core->Deadline());
   VerifyReport* const report = check->report;
   report->chunks += stripe.chunks;
   report->bytes += stripe.bytes;
   report->bad_chunks += stripe.problems.size();
   for (const std::string& problem : stripe.problems) {
-    report->problems.push_back(absl::StrCat(
-        format::EscapeForDisplay(check->path), ": ", problem));
+    report->problems.push_back(
+        absl::StrCat(format::EscapeForDisplay(check->path), ": ", problem));
   }
   check->lost = check->lost || stripe.lost;
 }
 
 Task<absl::Status> CheckFile(FileCheck check, uint64_t inode) {
-  absl::StatusOr<format::ExtentMap> extents = co_await FetchExtents(
-      check.core, inode, check.core->Deadline());
+  absl::StatusOr<format::ExtentMap> extents =
+      co_await FetchExtents(check.core, inode, check.core->Deadline());
   if (!extents.ok()) co_return Annotate(extents.status(), check.path);
   io::Gate gate(check.core->env());
   for (const StripeName& stripe : StripesOf(*check.core, *extents)) {
@@ -82,8 +83,7 @@ absl::Status Visit(Walker* walker, const std::string& path, const Stat& stat) {
   if (stat.type == EntryType::kFile) {
     CAIRN_RETURN_IF_ERROR(
         walker->cluster->core()->Run<absl::Status>([&](Core* core) {
-          return CheckFile(FileCheck{core, path, &walker->report},
-                           stat.inode);
+          return CheckFile(FileCheck{core, path, &walker->report}, stat.inode);
         }));
     if (*walker->progress) (*walker->progress)(walker->report.bytes);
     return absl::OkStatus();
@@ -111,8 +111,7 @@ absl::StatusOr<VerifyReport> Verify(
   CAIRN_ASSIGN_OR_RETURN(const Stat stat, cluster->GetStat(path));
   Walker walker{cluster, &progress, {}};
   CAIRN_RETURN_IF_ERROR(Visit(&walker, path, stat));
-  absl::StatusOr<std::vector<SetSummary>> sets =
-      ListSets(cluster, path, false);
+  absl::StatusOr<std::vector<SetSummary>> sets = ListSets(cluster, path, false);
   if (sets.ok()) walker.report.sets = sets->size();
   return std::move(walker.report);
 }

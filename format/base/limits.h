@@ -26,7 +26,7 @@ inline constexpr uint32_t kParityShardsMax = 8;
 inline constexpr uint32_t kShardsMax = kDataShardsMax + kParityShardsMax;
 inline constexpr uint32_t kStripesPerBlobMax = 1u << 30;
 
-// Frames (docs/format.md#frame).
+// Frames (docs/format/frame.md).
 inline constexpr uint64_t kFrameBodyBytesMax = 4 * kMiB;
 inline constexpr uint64_t kFramePayloadBytesMax = kChunkBytesMax;
 inline constexpr uint64_t kFrameTrailerBytesMax = 8 * (kBlocksPerChunkMax + 2);

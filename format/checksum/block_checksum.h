@@ -1,6 +1,6 @@
 // Block checksums: XXH3-64 seeded with a chunk's identity and the block number,
 // so that a misdirected, stale, swapped or zeroed block fails like a damaged
-// one. docs/format.md#block-checksum.
+// one. docs/format/checksum.md.
 //
 // The AVX2 form is used where the processor has it; the values are the same.
 #pragma once

@@ -2,7 +2,7 @@
 //
 //   header (64 bytes) | body (protobuf) | payload (raw bytes) | trailer
 //
-// On the wire, little-endian: docs/format.md#frame. The trailer is made while
+// On the wire, little-endian: docs/format/frame.md. The trailer is made while
 // the payload is sent: u64 status, then one u64 checksum per block of the
 // payload (format/checksum). A frame without payload has no trailer.
 #pragma once

@@ -1,4 +1,4 @@
-// Numbers of the RPC methods; the table in docs/format.md#methods says what
+// Numbers of the RPC methods; the table in docs/format/messages.md says what
 // each takes and gives. Persisted on the wire: add values, never renumber.
 #pragma once
 

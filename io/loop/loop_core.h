@@ -20,10 +20,10 @@
 
 #include "io/event_loop.h"
 #include "io/limits.h"
-#include "io/loop/blocking_pool.h"
-#include "io/loop/mailbox.h"
 #include "io/loop/timer_heap.h"
 #include "io/posix/paths.h"
+#include "io/threads/blocking_pool.h"
+#include "io/threads/mailbox.h"
 
 namespace cairn::io {
 

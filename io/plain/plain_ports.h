@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "io/env.h"
-#include "io/loop/blocking_pool.h"
 #include "io/plain/poller.h"
 #include "io/posix/address.h"
+#include "io/threads/blocking_pool.h"
 
 namespace cairn::io {
 

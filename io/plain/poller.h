@@ -14,7 +14,7 @@
 
 #include "format/base/status.h"
 #include "io/executor.h"
-#include "io/loop/mailbox.h"
+#include "io/threads/mailbox.h"
 
 namespace cairn::io {
 

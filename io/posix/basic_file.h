@@ -20,9 +20,9 @@
 
 #include "io/env.h"
 #include "io/limits.h"
-#include "io/loop/blocking_pool.h"
 #include "io/posix/errno_status.h"
 #include "io/posix/paths.h"
+#include "io/threads/blocking_pool.h"
 
 namespace cairn::io {
 

@@ -17,6 +17,10 @@ inline constexpr uint32_t kCallsPerConnectionMax = 256;
 inline constexpr TimeNs kHandshakeTimeout = 5 * kSecond;
 // Hello and HelloAck are small; nobody is known yet who may ask for more.
 inline constexpr uint64_t kHandshakeBodyBytesMax = 4096;
+// A connection without a call in flight, on which nothing came for this long,
+// is closed: its client may have vanished without a FIN. One that has not
+// connects again with its next call.
+inline constexpr TimeNs kIdleTimeout = 600 * kSecond;
 // A pause after accept failed (descriptors used up), before the next try.
 inline constexpr TimeNs kAcceptRetryDelay = 100 * kMillisecond;
 
@@ -56,5 +60,6 @@ inline constexpr TimeNs kPeerLogInterval = 1 * kSecond;
 static_assert(kHandshakeBodyBytesMax <= format::kFrameBodyBytesMax);
 static_assert(kReconnectDelayMin <= kReconnectDelayMax);
 static_assert(kAdaptiveReadAheadBytes >= 64);
+static_assert(kIdleTimeout > kReadStallTimeout);
 
 }  // namespace cairn::io

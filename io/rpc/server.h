@@ -3,8 +3,8 @@
 // Threads:  belongs to one loop.
 // Lifetime: Close() before destruction; it stops accepting, breaks the
 //           connections and waits for every handler.
-// Limits:   io/rpc/limits.h: connections, calls in flight per connection (then it
-//           stops reading from it), handshake deadline, idle writes.
+// Limits:   io/rpc/limits.h: connections, calls in flight per connection (then
+//           it stops reading from it), handshake deadline, idle writes.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class ServerCall {
   virtual uint64_t payload_bytes() const = 0;
   virtual format::TrafficClass traffic_class() const = 0;
   virtual TimeNs deadline() const = 0;
-  virtual std::string peer() const = 0;         // Address and client name.
-  virtual uint32_t role() const = 0;            // Of the handshake.
+  virtual std::string peer() const = 0;  // Address and client name.
+  virtual uint32_t role() const = 0;     // Of the handshake.
   // Identifies the connection, for state that dies with it.
   virtual uint64_t connection_id() const = 0;
 

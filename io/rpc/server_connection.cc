@@ -150,6 +150,7 @@ ServerConnection::ServerConnection(ServerShared* shared,
       reader_(shared->env, stream_.get(),
               ReadAhead{shared->options.read_ahead_bytes, true}),
       writer_(shared->env, stream_.get()),
+      idle_(shared->env, stream_.get(), kIdleTimeout),
       handlers_(shared->env),
       writing_(shared->env),
       slots_(shared->env, kCallsPerConnectionMax),
@@ -173,7 +174,10 @@ Task<void> ServerConnection::Run() {
 }
 
 Task<absl::Status> ServerConnection::Serve() {
-  CAIRN_CO_RETURN_IF_ERROR(co_await Handshake());
+  idle_.BeginWork();
+  absl::Status greeted = co_await Handshake();
+  idle_.EndWork();
+  if (!greeted.ok()) co_return greeted;
   writing_.Spawn(writer_.Run());
   co_return co_await ReadLoop();
 }
@@ -239,13 +243,14 @@ Task<absl::Status> ServerConnection::ReadLoop() {
       slots_.Release();
       co_return taken;
     }
+    idle_.BeginWork();  // RunCall() ends it.
     taken = co_await Dispatch(*std::move(frame));
     if (!taken.ok()) co_return taken;
   }
 }
 
-// Starts the handler, which releases the slot; returns when the next frame may
-// be read.
+// Starts the handler, whose end releases the slot; returns when the next frame
+// may be read.
 Task<absl::Status> ServerConnection::Dispatch(Frame frame) {
   const FrameHeader header = frame.header;
   auto call = std::make_unique<Call>(this, std::move(frame));
@@ -276,6 +281,7 @@ Task<void> ServerConnection::RunCall(std::unique_ptr<Call> call) {
     co_await call->Fail(absl::InternalError(
         absl::StrCat(NameOf(call->method()), " was left without an answer")));
   }
+  idle_.EndWork();
   slots_.Release();
 }
 

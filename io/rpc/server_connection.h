@@ -58,6 +58,7 @@ class ServerConnection {
   std::string peer_;
   FrameReader reader_;
   FrameWriter writer_;
+  IdleWatch idle_;  // Work: the handshake, and each call.
   Gate handlers_;
   Gate writing_;
   Semaphore slots_;  // Calls in flight.

@@ -32,4 +32,32 @@ void StallWatch::Fire() {
   stream_->Shutdown();
 }
 
+IdleWatch::~IdleWatch() {
+  if (armed_) CAIRN_CHECK(executor_->RemoveTimer(this));
+}
+
+void IdleWatch::BeginWork() { ++work_; }
+
+void IdleWatch::EndWork() {
+  CAIRN_CHECK(work_ > 0);
+  --work_;
+  idle_since_ = executor_->NowNs();
+  if (!armed_) Arm();
+}
+
+void IdleWatch::Arm() {
+  armed_ = true;
+  executor_->AddTimer(idle_since_ + timeout_, this);
+}
+
+void IdleWatch::Fire() {
+  armed_ = false;
+  if (work_ > 0) return;  // Its end arms the timer again.
+  if (executor_->NowNs() < idle_since_ + timeout_) {
+    Arm();
+  } else {
+    stream_->Shutdown();
+  }
+}
+
 }  // namespace cairn::io::internal

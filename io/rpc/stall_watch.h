@@ -1,10 +1,11 @@
-// A StallWatch breaks a stream on which one operation takes too long.
+// A StallWatch breaks a stream on which one operation takes too long; an
+// IdleWatch one on which nothing happens for too long.
 //
-// It keeps at most one timer in the loop's queue and re-arms it lazily, so that
-// watching an operation costs a look at the clock.
+// Each keeps at most one timer in the loop's queue and re-arms it lazily, so
+// that watching costs a look at the clock.
 //
-// Threads:  belongs to one loop.
-// Lifetime: the stream outlives it.
+// Threads:  belong to one loop.
+// Lifetime: the stream outlives them.
 #pragma once
 
 #include "io/env.h"
@@ -34,6 +35,31 @@ class StallWatch final : public Timer {
   bool busy_ = false;
   bool armed_ = false;
   bool stalled_ = false;
+};
+
+class IdleWatch final : public Timer {
+ public:
+  IdleWatch(Executor* executor, Stream* stream, TimeNs timeout)
+      : executor_(executor), stream_(stream), timeout_(timeout) {}
+  IdleWatch(const IdleWatch&) = delete;
+  IdleWatch& operator=(const IdleWatch&) = delete;
+  ~IdleWatch();
+
+  // Between the two the stream is not idle; they nest, and the time starts
+  // again with each.
+  void BeginWork();
+  void EndWork();
+
+ private:
+  void Fire() override;
+  void Arm();
+
+  Executor* const executor_;
+  Stream* const stream_;
+  const TimeNs timeout_;
+  TimeNs idle_since_ = 0;
+  uint64_t work_ = 0;
+  bool armed_ = false;
 };
 
 }  // namespace cairn::io::internal

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "io/env.h"
-#include "io/loop/blocking_pool.h"
 #include "io/posix/address.h"
+#include "io/threads/blocking_pool.h"
 #include "io/uring/ring.h"
 
 namespace cairn::io {

@@ -28,11 +28,11 @@ static_assert(kKvQueuedBytesMax >= 2 * kKvBytesMax);
 inline constexpr uint64_t kRocksBlockCacheBytes = 64 * format::kMiB;
 inline constexpr uint64_t kRocksWriteBufferBytes = 32 * format::kMiB;
 inline constexpr int kRocksWriteBuffersMax = 2;
-// The log that RocksDB keeps of its own work.
-inline constexpr uint64_t kRocksInfoLogBytesMax = 4 * format::kMiB;
-inline constexpr uint64_t kRocksInfoLogsMax = 4;
-// With less than this free on its file system the engine takes deletes only:
-// RocksDB needs room to flush its buffers and to compact, and a metadata store
+// Longest line of RocksDB's in our log.
+inline constexpr uint64_t kRocksLogLineBytesMax = 512;
+// With less than this free on its file system the engine takes only commits
+// that delete something, with less than half of it only deletes: RocksDB needs
+// room to flush its buffers and to compact, and a metadata store
 // that hits the end of the disk in the middle of that cannot even free space.
 inline constexpr uint64_t kKvReserveBytes = 256 * format::kMiB;
 static_assert(kKvReserveBytes >=

@@ -137,12 +137,12 @@ io::Task<absl::Status> Trash::EmptySet(InodeId set) {
     const absl::StatusOr<std::optional<store::CheckpointSet>> record =
         co_await txn.Get<store::CheckpointSet>(format::SetKey(set));
     if (!record.ok()) co_return record.status();
+    const auto is = [&record](format::SetState state) {
+      return (*record)->state() == static_cast<uint32_t>(state);
+    };
     const bool removed =
-        record->has_value() &&
-        ((*record)->state() ==
-             static_cast<uint32_t>(format::SetState::kFenced) ||
-         (*record)->state() ==
-             static_cast<uint32_t>(format::SetState::kFailed));
+        record->has_value() && (is(format::SetState::kFenced) ||
+                                is(format::SetState::kFailed));
     // Gone already, or (a broken invariant) in use: nothing may be touched.
     if (!removed) co_return absl::OkStatus();
   }

@@ -25,6 +25,7 @@
 #include "format/base/ids.h"
 #include "format/base/limits.h"
 #include "format/target/superblock.h"
+#include "format/wire/frame.h"
 #include "io/env.h"
 
 namespace cairn::server {
@@ -74,12 +75,18 @@ struct StoreStats {
   uint64_t get_bytes = 0;
   uint64_t meta_sequence = 0;  // High-water mark of metadata, as last seen.
   uint64_t boot_epoch = 0;     // Raised durably at each Open.
-  std::string failed;
+  std::string failed;  // Why no writes are taken, or what hangs; empty: well.
 };
 
 struct ListedChunk {
   format::ChunkId chunk;
   ChunkRecord record;  // Without block checksums.
+};
+
+// For whom the disk is used, and until when it is worth waiting for its turn.
+struct Access {
+  format::TrafficClass traffic_class = format::TrafficClass::kInteractive;
+  io::TimeNs deadline = io::kNoDeadline;
 };
 
 class ChunkStore {
@@ -102,10 +109,12 @@ class ChunkStore {
   // OK also if the same chunk with the same digest is there already.
   // kAlreadyExists: there, with another digest: a chunk is never changed.
   // kResourceExhausted: the target is full; the message has its numbers.
+  // kDeadlineExceeded, kUnavailable: no turn at the disk: nothing is stored.
   virtual io::Task<absl::Status> Put(uint32_t pg, format::ChunkId chunk,
                                      ChunkRecord record,
                                      format::ConstBytes payload,
-                                     uint64_t meta_sequence) = 0;
+                                     uint64_t meta_sequence,
+                                     Access access = {}) = 0;
 
   // nullopt: no such chunk.
   virtual io::Task<absl::StatusOr<std::optional<ChunkRecord>>> Find(
@@ -123,10 +132,12 @@ class ChunkStore {
   // against its checksum. Identical reads in flight may be served once.
   // kNotFound: no such chunk. kOutOfRange: empty, or past its end.
   // kDataLoss: a block is damaged (after one re-read); names chunk and block.
+  // kDeadlineExceeded, kUnavailable: no buffer or no turn at the disk.
   virtual io::Task<absl::StatusOr<ReadResult>> Read(uint32_t pg,
                                                     format::ChunkId chunk,
                                                     uint64_t offset,
-                                                    uint64_t length) = 0;
+                                                    uint64_t length,
+                                                    Access access = {}) = 0;
 
   // Chunks of a PG in id order, after the cursor; empty `next`: the end.
   // kInvalidArgument: `after` is not a cursor of this PG.

@@ -58,8 +58,9 @@ uint64_t FairQueue::Charge(uint32_t class_index, uint64_t cost) {
   return start;
 }
 
-void FairQueue::Leave() {
+void FairQueue::Leave(std::list<io::TimeNs>::iterator place) {
   CAIRN_CHECK(in_flight_ > 0);
+  started_.erase(place);
   --in_flight_;
   Grant();
 }

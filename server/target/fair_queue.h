@@ -39,16 +39,21 @@ class FairQueue {
   // The right to use the disk; ends with its destruction.
   class Turn {
    public:
-    Turn(Turn&& other) noexcept : queue_(std::exchange(other.queue_, {})) {}
+    Turn(Turn&& other) noexcept
+        : queue_(std::exchange(other.queue_, {})), place_(other.place_) {}
     Turn& operator=(Turn&&) = delete;
     ~Turn() {
-      if (queue_) queue_->Leave();
+      if (queue_) queue_->Leave(place_);
     }
 
    private:
     friend class FairQueue;
-    explicit Turn(FairQueue* queue) : queue_(queue) {}
+    explicit Turn(FairQueue* queue)
+        : queue_(queue),
+          place_(queue->started_.insert(queue->started_.end(),
+                                        queue->executor_->NowNs())) {}
     FairQueue* queue_;
+    std::list<io::TimeNs>::iterator place_;
   };
 
   // Waits for a turn of `cost` (bytes moved, and what else it costs).
@@ -58,6 +63,10 @@ class FairQueue {
                                        uint64_t cost, io::TimeNs deadline);
 
   uint32_t in_flight() const { return in_flight_; }
+  // When the oldest turn began that has not ended; kNoDeadline: there is none.
+  io::TimeNs oldest_turn_ns() const {
+    return started_.empty() ? io::kNoDeadline : started_.front();
+  }
   uint32_t waiting() const { return waiting_; }
 
  private:
@@ -73,13 +82,14 @@ class FairQueue {
   };
   // Charges the class; the virtual start of this request.
   uint64_t Charge(uint32_t class_index, uint64_t cost);
-  void Leave();
+  void Leave(std::list<io::TimeNs>::iterator place);
   void Grant();
 
   io::Executor* const executor_;
   const FairQueueOptions options_;
   std::array<Class, format::kTrafficClasses> classes_;
-  uint64_t now_ = 0;  // Virtual: the start of the newest turn.
+  std::list<io::TimeNs> started_;  // Of the turns in flight, oldest first.
+  uint64_t now_ = 0;               // Virtual: the start of the newest turn.
   uint32_t in_flight_ = 0;
   uint32_t waiting_ = 0;
 };

@@ -38,18 +38,19 @@ io::Task<absl::Status> PrepareDirectory(io::Env* env, std::string dir) {
   }
   CAIRN_CO_ASSIGN_OR_RETURN(std::vector<std::string> names,
                             co_await env->ListDirectory(dir));
+  if (std::find(names.begin(), names.end(), kSuperblockFileName) !=
+      names.end()) {
+    co_return absl::AlreadyExistsError(
+        absl::StrCat(dir,
+                     " is a target already; nothing was changed. Empty it by "
+                     "hand if its chunks may be lost"));
+  }
   for (const std::string& name : names) {
     if (name == "lost+found") continue;  // Of an empty file system.
-    if (name == kSuperblockFileName) {
-      co_return absl::AlreadyExistsError(absl::StrCat(
-          dir,
-          " is a target already; nothing was changed. Empty it by hand "
-          "if its chunks may be lost"));
-    }
-    co_return absl::AlreadyExistsError(
-        absl::StrCat(dir, " has other files (", name,
-                     "), or a format of it was cut short; "
-                     "nothing was changed. Give an empty directory"));
+    co_return absl::AlreadyExistsError(absl::StrCat(
+        dir, " has other files (", name,
+        "), or a format of it was cut short; nothing was changed. Give an "
+        "empty directory"));
   }
   co_return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "format/base/limits.h"
 #include "format/target/index_log.h"
 #include "format/wire/frame.h"
+#include "io/executor.h"
 
 namespace cairn::server {
 
@@ -43,6 +44,9 @@ inline constexpr uint64_t kCursorBytesMax = 64;
 inline constexpr uint32_t kDiskOpsInFlightMax = 16;
 // Requests that wait for one of those; beyond, kUnavailable: try later.
 inline constexpr uint32_t kDiskOpsWaitingMax = 4096;
+// A turn at the disk that takes longer means that the disk hangs; the target
+// then says so in its status.
+inline constexpr io::TimeNs kDiskStuckAfter = 30 * io::kSecond;
 // What an operation costs beside its bytes, in bytes: small ones are not free.
 inline constexpr uint64_t kDiskOpCostBytes = 64 * format::kKiB;
 // By format::TrafficClass: interactive, dataset read, checkpoint write,

@@ -111,7 +111,7 @@ void LocalStore::AddMark(std::vector<IndexOp>* ops) {
 io::Task<absl::Status> LocalStore::Put(uint32_t pg, ChunkId chunk,
                                        ChunkRecord record,
                                        format::ConstBytes payload,
-                                       uint64_t meta_sequence) {
+                                       uint64_t meta_sequence, Access access) {
   const io::Gate::Hold in_flight = gate_.Enter();
   CAIRN_CO_RETURN_IF_ERROR(CheckOpen());
   CAIRN_CO_RETURN_IF_ERROR(ValidatePut(chunk, record, payload));
@@ -131,7 +131,8 @@ io::Task<absl::Status> LocalStore::Put(uint32_t pg, ChunkId chunk,
   const auto self = std::make_shared<PutInFlight>(env_);
   puts_.emplace(key, self);
   const uint64_t chunk_bytes = record.chunk_bytes;
-  absl::Status status = co_await PutNew(key, std::move(record), payload);
+  absl::Status status =
+      co_await PutNew(key, std::move(record), payload, access);
   puts_.erase(key);
   self->done.Set();
   if (status.ok()) {
@@ -142,7 +143,8 @@ io::Task<absl::Status> LocalStore::Put(uint32_t pg, ChunkId chunk,
 }
 
 io::Task<absl::Status> LocalStore::PutNew(ChunkKey key, ChunkRecord record,
-                                          format::ConstBytes payload) {
+                                          format::ConstBytes payload,
+                                          Access access) {
   if (table_.size() + puts_.size() > kChunksPerTargetMax) {
     co_return absl::ResourceExhaustedError(
         absl::StrCat("target ", identity_.target_id.value, " is full: it has ",
@@ -152,14 +154,28 @@ io::Task<absl::Status> LocalStore::PutNew(ChunkKey key, ChunkRecord record,
   CAIRN_CO_ASSIGN_OR_RETURN(const ChunkPlace place,
                             co_await FindSpace(allocated));
   if (record.put_wall_ns == 0) record.put_wall_ns = env_->WallNs();
-  const absl::Status written = co_await slabs_->Write(place, payload);
-  if (!written.ok() || !failed_.ok()) {
-    // Somebody's write failed meanwhile: what this one's OK is worth is not
-    // known, so it is not acknowledged either.
+  absl::Status written = co_await WritePayload(place, payload, access);
+  // If somebody's write failed meanwhile, what this one's OK is worth is not
+  // known: it is not acknowledged either.
+  if (written.ok()) written = failed_;
+  if (!written.ok()) {
     allocator_.Free(place);
-    co_return written.ok() ? failed_ : Latch(written);
+    co_return written;
   }
   co_return co_await CommitPut(key, ToStored(record, place));
+}
+
+io::Task<absl::Status> LocalStore::WritePayload(ChunkPlace place,
+                                                format::ConstBytes payload,
+                                                Access access) {
+  CAIRN_CO_ASSIGN_OR_RETURN(
+      const FairQueue::Turn turn,
+      co_await disk_.Enter(access.traffic_class,
+                           payload.size() + kDiskOpCostBytes, access.deadline));
+  CAIRN_CO_RETURN_IF_ERROR(failed_);
+  absl::Status written = co_await slabs_->Write(place, payload);
+  if (written.ok()) co_return written;
+  co_return Latch(std::move(written));
 }
 
 io::Task<absl::Status> LocalStore::CommitPut(ChunkKey key, StoredChunk stored) {
@@ -200,36 +216,34 @@ io::Task<absl::Status> LocalStore::GrowFor(uint32_t size_bytes) {
   co_await growing_.Acquire();
   absl::Status status = failed_;
   if (status.ok() && allocator_.largest_free_bytes() < size_bytes) {
-    uint32_t slab = 0;
-    while (slab < slabs_->count() &&
-           (slabs_->state(slab) == SlabSet::State::kWhole ||
-            slabs_->size_bytes(slab) < size_bytes)) {
-      ++slab;
-    }
-    if (slab == slabs_->count()) {
-      status = absl::ResourceExhaustedError(absl::StrCat(
-          "target ", identity_.target_id.value, " is full: ",
-          allocator_.used_bytes(), " of ", superblock_.capacity_bytes,
-          " bytes used, the largest free piece has ",
-          allocator_.largest_free_bytes(), ", ", size_bytes,
-          " were asked "
-          "for"));
-    } else {
-      status = co_await slabs_->Grow(slab);
-      if (status.ok()) {
-        allocator_.AddSlab(slab, slabs_->size_bytes(slab));
-      } else if (absl::IsResourceExhausted(status)) {
-        status = Annotate(
-            std::move(status),
-            absl::StrCat("target ", identity_.target_id.value,
-                         " is full: ", allocator_.used_bytes(), " bytes used"));
-      } else {
-        status = Latch(std::move(status));
-      }
-    }
+    status = co_await AddSlabFor(size_bytes);
   }
   growing_.Release();
   co_return status;
+}
+
+io::Task<absl::Status> LocalStore::AddSlabFor(uint32_t size_bytes) {
+  uint32_t slab = 0;
+  while (slab < slabs_->count() &&
+         (slabs_->state(slab) == SlabSet::State::kWhole ||
+          slabs_->size_bytes(slab) < size_bytes)) {
+    ++slab;
+  }
+  const std::string full = absl::StrCat(
+      "target ", identity_.target_id.value,
+      " is full: ", allocator_.used_bytes(), " of ", superblock_.capacity_bytes,
+      " bytes used, ", size_bytes, " more asked for, largest free piece ",
+      allocator_.largest_free_bytes());
+  if (slab == slabs_->count()) co_return absl::ResourceExhaustedError(full);
+  absl::Status grown = co_await slabs_->Grow(slab);
+  if (grown.ok()) {
+    allocator_.AddSlab(slab, slabs_->size_bytes(slab));
+    co_return grown;
+  }
+  if (absl::IsResourceExhausted(grown)) {
+    co_return Annotate(std::move(grown), full);
+  }
+  co_return Latch(std::move(grown));
 }
 
 io::Task<absl::StatusOr<ChunkStore::ListResult>> LocalStore::List(
@@ -340,6 +354,12 @@ StoreStats LocalStore::stats() const {
   stats.meta_sequence = meta_sequence_;
   stats.boot_epoch = boot_epoch_;
   stats.failed = std::string(failed_.message());
+  const io::TimeNs now = env_->NowNs();
+  const io::TimeNs oldest = std::min(now, disk_.oldest_turn_ns());
+  if (stats.failed.empty() && now - oldest > kDiskStuckAfter) {
+    stats.failed = absl::StrCat("the disk of ", dir_, " hangs since ",
+                                (now - oldest) / io::kSecond, " s");
+  }
   return stats;
 }
 

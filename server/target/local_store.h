@@ -21,6 +21,7 @@
 #include "server/target/chunk_index.h"
 #include "server/target/chunk_store.h"
 #include "server/target/chunk_table.h"
+#include "server/target/fair_queue.h"
 #include "server/target/group_commit.h"
 #include "server/target/slab_set.h"
 
@@ -36,12 +37,12 @@ class LocalStore final : public ChunkStore {
 
   io::Task<absl::Status> Put(uint32_t pg, format::ChunkId chunk,
                              ChunkRecord record, format::ConstBytes payload,
-                             uint64_t meta_sequence) override;
+                             uint64_t meta_sequence, Access access) override;
   io::Task<absl::StatusOr<std::optional<ChunkRecord>>> Find(
       uint32_t pg, format::ChunkId chunk) override;
   io::Task<absl::StatusOr<ReadResult>> Read(uint32_t pg, format::ChunkId chunk,
-                                            uint64_t offset,
-                                            uint64_t length) override;
+                                            uint64_t offset, uint64_t length,
+                                            Access access) override;
   io::Task<absl::StatusOr<ListResult>> List(format::PgId pg, std::string after,
                                             uint32_t limit) override;
   io::Task<absl::StatusOr<DeleteResult>> DeleteBlobs(
@@ -79,9 +80,14 @@ class LocalStore final : public ChunkStore {
 
   // --- Put (local_store.cc).
   io::Task<absl::Status> PutNew(format::ChunkKey key, ChunkRecord record,
-                                format::ConstBytes payload);
+                                format::ConstBytes payload, Access access);
+  // Waits for the disk's turn, then writes.
+  io::Task<absl::Status> WritePayload(format::ChunkPlace place,
+                                      format::ConstBytes payload,
+                                      Access access);
   io::Task<absl::StatusOr<format::ChunkPlace>> FindSpace(uint32_t size_bytes);
   io::Task<absl::Status> GrowFor(uint32_t size_bytes);
+  io::Task<absl::Status> AddSlabFor(uint32_t size_bytes);
   io::Task<absl::Status> CommitPut(format::ChunkKey key,
                                    format::StoredChunk stored);
   // Adds the mark to a batch if it is not durable yet.
@@ -99,10 +105,12 @@ class LocalStore final : public ChunkStore {
       format::ChunkKey key, format::ChunkPlace place);
   io::Task<absl::StatusOr<ReadResult>> ReadShared(format::ChunkKey key,
                                                   format::ChunkPlace place,
-                                                  BlockRange range);
+                                                  BlockRange range,
+                                                  Access access);
   io::Task<absl::StatusOr<ReadResult>> ReadBlocks(format::ChunkKey key,
                                                   format::ChunkPlace place,
-                                                  BlockRange range);
+                                                  BlockRange range,
+                                                  Access access);
   io::Task<absl::Status> ReadVerified(format::ChunkKey key,
                                       const format::StoredChunk* stored,
                                       BlockRange range,
@@ -140,6 +148,9 @@ class LocalStore final : public ChunkStore {
   absl::Status failed_;
   StoreStats counters_;  // Only the counting fields.
 
+  // Whoever waits here has its buffer already, and whoever has a turn waits
+  // for no buffer: else the two could wait for each other.
+  FairQueue disk_;
   io::Semaphore growing_;  // One slab at a time.
   bool closed_ = false;
   io::Gate gate_;

@@ -21,8 +21,24 @@ io::Task<absl::StatusOr<std::unique_ptr<ChunkStore>>> ChunkStore::Open(
   co_return std::unique_ptr<ChunkStore>(std::move(store));
 }
 
+namespace {
+
+FairQueueOptions DiskOptions() {
+  FairQueueOptions options;
+  options.in_flight_max = kDiskOpsInFlightMax;
+  options.waiting_max = kDiskOpsWaitingMax;
+  options.weights = kTrafficClassWeights;
+  return options;
+}
+
+}  // namespace
+
 LocalStore::LocalStore(io::Env* env, std::string dir)
-    : env_(env), dir_(std::move(dir)), growing_(env, 1), gate_(env) {}
+    : env_(env),
+      dir_(std::move(dir)),
+      disk_(env, DiskOptions()),
+      growing_(env, 1),
+      gate_(env) {}
 
 LocalStore::~LocalStore() { CAIRN_CHECK(closed_); }
 

@@ -5,6 +5,7 @@
 
 #include "format/base/status.h"
 #include "format/checksum/block_checksum.h"
+#include "server/target/limits.h"
 #include "server/target/local_store.h"
 
 namespace cairn::server {
@@ -84,7 +85,8 @@ io::Task<absl::StatusOr<StoredChunk>> LocalStore::LoadRecord(ChunkKey key,
 }
 
 io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::Read(
-    uint32_t pg, ChunkId chunk, uint64_t offset, uint64_t length) {
+    uint32_t pg, ChunkId chunk, uint64_t offset, uint64_t length,
+    Access access) {
   const io::Gate::Hold in_flight = gate_.Enter();
   CAIRN_CO_RETURN_IF_ERROR(CheckOpen());
   ChunkKey key;
@@ -108,7 +110,7 @@ io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::Read(
   range.size_bytes =
       std::min(range.count * format::kBlockBytes, size - range.offset_bytes);
   absl::StatusOr<ReadResult> result =
-      co_await ReadShared(key, entry->place, range);
+      co_await ReadShared(key, entry->place, range, access);
   if (result.ok()) {
     ++counters_.gets;
     counters_.get_bytes += length;
@@ -117,7 +119,7 @@ io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::Read(
 }
 
 io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::ReadShared(
-    ChunkKey key, ChunkPlace place, BlockRange range) {
+    ChunkKey key, ChunkPlace place, BlockRange range, Access access) {
   const std::tuple<uint32_t, uint64_t, uint32_t, uint32_t> id{
       place.slab, place.offset_bytes, range.first, range.count};
   const auto other = reads_.find(id);
@@ -128,19 +130,27 @@ io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::ReadShared(
   }
   const auto self = std::make_shared<ReadInFlight>(env_);
   reads_.emplace(id, self);
-  self->result = co_await ReadBlocks(key, place, range);
+  self->result = co_await ReadBlocks(key, place, range, access);
   reads_.erase(id);
   self->done.Set();
   co_return self->result;
 }
 
 io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::ReadBlocks(
-    ChunkKey key, ChunkPlace place, BlockRange range) {
+    ChunkKey key, ChunkPlace place, BlockRange range, Access access) {
   const PlacePin pin(&allocator_, place);
   CAIRN_CO_ASSIGN_OR_RETURN(const StoredChunk stored,
                             co_await LoadRecord(key, place));
   const uint64_t aligned = format::AllocatedBytesOf(range.size_bytes);
-  io::Buffer buffer = co_await env_->pool()->Acquire(aligned);
+  io::Buffer buffer = co_await env_->pool()->Acquire(aligned, access.deadline);
+  if (!buffer) {
+    co_return absl::DeadlineExceededError(absl::StrCat(
+        "target ", identity_.target_id.value, " had no free buffer in time"));
+  }
+  CAIRN_CO_ASSIGN_OR_RETURN(
+      const FairQueue::Turn turn,
+      co_await disk_.Enter(access.traffic_class, aligned + kDiskOpCostBytes,
+                           access.deadline));
   const format::MutableBytes to = buffer.bytes().first(aligned);
   CAIRN_CO_RETURN_IF_ERROR(co_await ReadVerified(key, &stored, range, to));
   ReadResult result;
@@ -157,7 +167,8 @@ io::Task<absl::Status> LocalStore::ReadVerified(ChunkKey key,
                                                 BlockRange range,
                                                 format::MutableBytes to) {
   absl::Status status;
-  for (const bool is_last_try : {false, true}) {
+  for (int tries = 1; tries <= 2; ++tries) {
+    const bool is_last_try = tries == 2;
     status = co_await slabs_->Read(stored->place, range.offset_bytes, to);
     if (status.ok()) {
       status =

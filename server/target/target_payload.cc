@@ -4,6 +4,7 @@
 
 #include "format/base/limits.h"
 #include "format/base/status.h"
+#include "format/wire/frame.h"
 
 namespace cairn::server {
 
@@ -15,8 +16,9 @@ PutSink::PutSink(format::ChunkId chunk, uint64_t chunk_bytes,
 
 absl::Status PutSink::Begin(uint64_t payload_bytes, uint32_t trailer_bytes,
                             std::string_view /*body*/) {
-  const uint64_t blocks = format::BlockHasher::BlockCount(0, to_.size());
-  if (payload_bytes == to_.size() && trailer_bytes == 8 * (1 + blocks)) {
+  const uint32_t blocks = format::BlockHasher::BlockCount(0, to_.size());
+  if (payload_bytes == to_.size() &&
+      trailer_bytes == format::TrailerBytes(blocks)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("payload of ", payload_bytes,
@@ -37,16 +39,11 @@ void PutSink::Arrived() {
 }
 
 absl::Status PutSink::Finish(format::ConstBytes trailer) {
+  CAIRN_RETURN_IF_ERROR(format::TrailerStatus(trailer));
   const std::vector<uint64_t>& checksums = hasher_.Checksums();
-  CAIRN_CHECK(trailer.size() == 8 * (1 + checksums.size()));
-  if (format::LoadLe<uint64_t>(trailer.data()) != 0) {
-    return absl::AbortedError(
-        absl::StrCat("the sender gave up ", ToString(chunk_)));
-  }
-  for (size_t block = 0; block < checksums.size(); ++block) {
-    const auto sent =
-        format::LoadLe<uint64_t>(trailer.data() + 8 * (1 + block));
-    if (sent == checksums[block]) continue;
+  CAIRN_CHECK(format::TrailerChecksumCount(trailer) == checksums.size());
+  for (uint32_t block = 0; block < checksums.size(); ++block) {
+    if (format::TrailerChecksum(trailer, block) == checksums[block]) continue;
     return absl::DataLossError(
         absl::StrCat(ToString(chunk_), ": block ", block,
                      " was damaged on its way; nothing was stored"));

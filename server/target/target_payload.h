@@ -26,7 +26,8 @@ class PutSink final : public io::PayloadSink {
                      std::string_view body) override;
   std::span<const format::MutableBytes> Next(uint64_t remaining) override;
   void Arrived() override;
-  // kAborted: the sender gave up. kDataLoss: what arrived is not what it sent.
+  // kDataLoss: what arrived is not what was sent. Otherwise why the sender gave
+  // up while it sent.
   absl::Status Finish(format::ConstBytes trailer) override;
 
   // After Finish() was OK: the checksums of all blocks.

@@ -54,6 +54,13 @@ absl::Status ValidatePayload(uint64_t payload_bytes, uint64_t stripe_bytes) {
   return absl::OkStatus();
 }
 
+Access AccessOf(io::ServerCall* call) {
+  Access access;
+  access.traffic_class = call->traffic_class();
+  access.deadline = call->deadline();
+  return access;
+}
+
 template <typename Response>
 io::Task<void> Answer(io::ServerCall* call, absl::StatusOr<Response> response) {
   if (!response.ok()) {
@@ -66,15 +73,8 @@ io::Task<void> Answer(io::ServerCall* call, absl::StatusOr<Response> response) {
 }  // namespace
 
 void TargetService::AddStore(ChunkStore* store) {
-  FairQueueOptions options;
-  options.in_flight_max = kDiskOpsInFlightMax;
-  options.waiting_max = kDiskOpsWaitingMax;
-  options.weights = kTrafficClassWeights;
-  Target target;
-  target.store = store;
-  target.disk = std::make_unique<FairQueue>(env_, options);
   const uint32_t id = store->identity().target_id.value;
-  CAIRN_CHECK(targets_.emplace(id, std::move(target)).second);
+  CAIRN_CHECK(stores_.emplace(id, store).second);
 }
 
 void TargetService::Register(io::RpcServer* server) {
@@ -93,10 +93,9 @@ void TargetService::Register(io::RpcServer* server) {
                  [this](io::ServerCall* call) { return TargetStatus(call); });
 }
 
-absl::StatusOr<TargetService::Target*> TargetService::FindTarget(
-    uint32_t target) {
-  const auto it = targets_.find(target);
-  if (it != targets_.end()) return &it->second;
+absl::StatusOr<ChunkStore*> TargetService::FindStore(uint32_t target) {
+  const auto it = stores_.find(target);
+  if (it != stores_.end()) return it->second;
   return absl::FailedPreconditionError(absl::StrCat(
       "target ", target, " is not served here: fetch the cluster map again"));
 }
@@ -114,7 +113,8 @@ io::Task<absl::StatusOr<wire::PutChunkResponse>> TargetService::Put(
     io::ServerCall* call) {
   CAIRN_CO_ASSIGN_OR_RETURN(const auto request,
                             ParseRequest<wire::PutChunkRequest>(call));
-  CAIRN_CO_ASSIGN_OR_RETURN(Target* const target, FindTarget(request.target()));
+  CAIRN_CO_ASSIGN_OR_RETURN(ChunkStore* const store,
+                            FindStore(request.target()));
   CAIRN_CO_ASSIGN_OR_RETURN(const format::ChunkId chunk,
                             ParseChunk(request.chunk(), request.pg()));
   const uint64_t size = call->payload_bytes();
@@ -140,24 +140,9 @@ io::Task<absl::StatusOr<wire::PutChunkResponse>> TargetService::Put(
   wire::PutChunkResponse response;
   response.set_digest(record.digest);
   CAIRN_CO_RETURN_IF_ERROR(
-      co_await StorePut(call, target, request, std::move(record), payload));
+      co_await store->Put(request.pg(), chunk, std::move(record), payload,
+                          request.meta_sequence(), AccessOf(call)));
   co_return response;
-}
-
-io::Task<absl::Status> TargetService::StorePut(io::ServerCall* call,
-                                               Target* target,
-                                               wire::PutChunkRequest request,
-                                               ChunkRecord record,
-                                               format::ConstBytes payload) {
-  CAIRN_CO_ASSIGN_OR_RETURN(const format::ChunkId chunk,
-                            ParseChunk(request.chunk(), request.pg()));
-  CAIRN_CO_ASSIGN_OR_RETURN(
-      const FairQueue::Turn turn,
-      co_await target->disk->Enter(call->traffic_class(),
-                                   payload.size() + kDiskOpCostBytes,
-                                   call->deadline()));
-  co_return co_await target->store->Put(request.pg(), chunk, std::move(record),
-                                        payload, request.meta_sequence());
 }
 
 io::Task<void> TargetService::GetChunk(io::ServerCall* call) {
@@ -167,17 +152,17 @@ io::Task<void> TargetService::GetChunk(io::ServerCall* call) {
     co_await call->Fail(request.status());
     co_return;
   }
-  absl::StatusOr<Target*> target = FindTarget(request->target());
-  if (!target.ok()) {
-    co_await call->Fail(target.status());
+  absl::StatusOr<ChunkStore*> store = FindStore(request->target());
+  if (!store.ok()) {
+    co_await call->Fail(store.status());
     co_return;
   }
   if (request->length() == 0) {
-    auto record = co_await GetRecord(*target, *request);
+    auto record = co_await GetRecord(*store, *request);
     co_await Answer(call, std::move(record));
     co_return;
   }
-  auto blocks = co_await ReadRange(call, *target, *request);
+  auto blocks = co_await ReadRange(call, *store, *request);
   if (!blocks.ok()) {
     co_await call->Fail(blocks.status());
     co_return;
@@ -195,30 +180,25 @@ io::Task<void> TargetService::GetChunk(io::ServerCall* call) {
 }
 
 io::Task<absl::StatusOr<ChunkStore::ReadResult>> TargetService::ReadRange(
-    io::ServerCall* call, Target* target, wire::GetChunkRequest request) {
+    io::ServerCall* call, ChunkStore* store, wire::GetChunkRequest request) {
   CAIRN_CO_ASSIGN_OR_RETURN(const format::ChunkId chunk,
                             ParseChunk(request.chunk(), request.pg()));
   if (request.length() > format::kChunkBytesMax) {
     co_return absl::OutOfRangeError(
         absl::StrCat("no chunk has ", request.length(), " bytes"));
   }
-  target->store->NoteMetaSequence(request.meta_sequence());
-  CAIRN_CO_ASSIGN_OR_RETURN(
-      const FairQueue::Turn turn,
-      co_await target->disk->Enter(call->traffic_class(),
-                                   request.length() + kDiskOpCostBytes,
-                                   call->deadline()));
-  co_return co_await target->store->Read(request.pg(), chunk, request.offset(),
-                                         request.length());
+  store->NoteMetaSequence(request.meta_sequence());
+  co_return co_await store->Read(request.pg(), chunk, request.offset(),
+                                 request.length(), AccessOf(call));
 }
 
 io::Task<absl::StatusOr<wire::GetChunkResponse>> TargetService::GetRecord(
-    Target* target, wire::GetChunkRequest request) {
+    ChunkStore* store, wire::GetChunkRequest request) {
   CAIRN_CO_ASSIGN_OR_RETURN(const format::ChunkId chunk,
                             ParseChunk(request.chunk(), request.pg()));
-  target->store->NoteMetaSequence(request.meta_sequence());
+  store->NoteMetaSequence(request.meta_sequence());
   CAIRN_CO_ASSIGN_OR_RETURN(const std::optional<ChunkRecord> record,
-                            co_await target->store->Find(request.pg(), chunk));
+                            co_await store->Find(request.pg(), chunk));
   if (!record) {
     co_return absl::NotFoundError(
         absl::StrCat("target ", request.target(), " has no ", ToString(chunk)));
@@ -239,7 +219,8 @@ io::Task<absl::StatusOr<wire::ListChunksResponse>> TargetService::List(
     io::ServerCall* call) {
   CAIRN_CO_ASSIGN_OR_RETURN(const auto request,
                             ParseRequest<wire::ListChunksRequest>(call));
-  CAIRN_CO_ASSIGN_OR_RETURN(Target* const target, FindTarget(request.target()));
+  CAIRN_CO_ASSIGN_OR_RETURN(ChunkStore* const store,
+                            FindStore(request.target()));
   if (request.pool() > UINT16_MAX || request.pg() >= format::kPgsPerPoolMax ||
       request.after().size() > kCursorBytesMax) {
     co_return absl::InvalidArgumentError(absl::StrCat(
@@ -249,9 +230,8 @@ io::Task<absl::StatusOr<wire::ListChunksResponse>> TargetService::List(
                         request.pg()};
   const uint32_t limit =
       request.limit() == 0 ? kListChunksMax : request.limit();
-  CAIRN_CO_ASSIGN_OR_RETURN(
-      const ChunkStore::ListResult list,
-      co_await target->store->List(pg, request.after(), limit));
+  CAIRN_CO_ASSIGN_OR_RETURN(const ChunkStore::ListResult list,
+                            co_await store->List(pg, request.after(), limit));
   wire::ListChunksResponse response;
   response.set_next(list.next);
   for (const ListedChunk& listed : list.chunks) {
@@ -280,7 +260,8 @@ io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> TargetService::Delete(
   }
   CAIRN_CO_ASSIGN_OR_RETURN(const auto request,
                             ParseRequest<wire::DeleteBlobsRequest>(call));
-  CAIRN_CO_ASSIGN_OR_RETURN(Target* const target, FindTarget(request.target()));
+  CAIRN_CO_ASSIGN_OR_RETURN(ChunkStore* const store,
+                            FindStore(request.target()));
   if (static_cast<uint32_t>(request.blobs_size()) > kDeleteBlobsMax) {
     co_return absl::InvalidArgumentError(
         absl::StrCat(request.blobs_size(), " blobs in one order, at most ",
@@ -288,9 +269,9 @@ io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> TargetService::Delete(
   }
   std::vector<format::BlobId> blobs;
   for (const uint64_t blob : request.blobs()) blobs.emplace_back(blob);
-  CAIRN_CO_ASSIGN_OR_RETURN(const ChunkStore::DeleteResult deleted,
-                            co_await target->store->DeleteBlobs(
-                                std::move(blobs), request.meta_sequence()));
+  CAIRN_CO_ASSIGN_OR_RETURN(
+      const ChunkStore::DeleteResult deleted,
+      co_await store->DeleteBlobs(std::move(blobs), request.meta_sequence()));
   wire::DeleteBlobsResponse response;
   response.set_chunks(deleted.chunks);
   response.set_bytes(deleted.bytes);
@@ -300,13 +281,16 @@ io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> TargetService::Delete(
 io::Task<void> TargetService::TargetStatus(io::ServerCall* call) {
   absl::StatusOr<wire::TargetStatusRequest> request =
       ParseRequest<wire::TargetStatusRequest>(call);
-  absl::StatusOr<Target*> target =
-      request.ok() ? FindTarget(request->target()) : request.status();
-  if (!target.ok()) {
-    co_await call->Fail(target.status());
+  if (!request.ok()) {
+    co_await call->Fail(request.status());
     co_return;
   }
-  const StoreStats stats = (*target)->store->stats();
+  absl::StatusOr<ChunkStore*> store = FindStore(request->target());
+  if (!store.ok()) {
+    co_await call->Fail(store.status());
+    co_return;
+  }
+  const StoreStats stats = (*store)->stats();
   wire::TargetStatusResponse response;
   response.set_capacity_bytes(stats.capacity_bytes);
   response.set_used_bytes(stats.used_bytes);
@@ -319,7 +303,7 @@ io::Task<void> TargetService::TargetStatus(io::ServerCall* call) {
   response.set_put_bytes(stats.put_bytes);
   response.set_get_bytes(stats.get_bytes);
   response.set_boot_epoch(stats.boot_epoch);
-  response.set_disk_generation((*target)->store->identity().disk_generation);
+  response.set_disk_generation((*store)->identity().disk_generation);
   co_await call->Reply(response.SerializeAsString());
 }
 

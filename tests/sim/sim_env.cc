@@ -126,11 +126,11 @@ io::Task<absl::Status> SimEnv::AwaitPath(NodeId from, NodeId to,
     co_await io::SleepUntil(this, std::min(arrives, deadline));
     CAIRN_CO_RETURN_IF_ERROR(CheckAlive());
     if (arrives > deadline) {
-      co_return absl::DeadlineExceededError(
-          absl::StrCat("no answer from ", World::Address(to, 0)));
+      co_return absl::DeadlineExceededError("no answer before the deadline");
     }
     if (!network()->is_cut(from, to) && network()->powered(to)) break;
-    co_await io::SleepFor(this, kConnectRetryNs);
+    co_await io::SleepUntil(this,
+                            std::min(NowNs() + kConnectRetryNs, deadline));
   }
   co_return absl::OkStatus();
 }

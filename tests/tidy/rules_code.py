@@ -30,8 +30,7 @@ BANNED_CALLS = (
      "localtime localtime_r timerfd_create",
      "io::Env's clock"),
     ("random-call",
-     "rand srand random srandom drand48 lrand48 getrandom getentropy "
-     "arc4random",
+     "rand srand srandom drand48 lrand48 getrandom getentropy arc4random",
      "io::Env's random numbers"),
     ("process-call",
      "fork vfork execv execve execvp execvpe posix_spawn posix_spawnp system "
@@ -51,8 +50,9 @@ BANNED_NAMES = (
      "io::Env's random numbers"),
     ("random-call", r"\babsl::(?:BitGen|InsecureBitGen)\b",
      "io::Env's random numbers"),
-    ("thread", r"\bstd::(?:jthread|thread|async)\b", "io::EventLoop"),
-    ("file-call", r"\bstd::(?:[io]?fstream|filesystem)\b",
+    ("thread", r"\bstd::(?:jthread|thread|async)\b"
+     r"(?!::hardware_concurrency)", "io::LoopThread"),
+    ("file-call", r"\bstd::(?:[io]?fstream\b|filesystem::(?!path\b))",
      "io::Env's files"),
     ("file-call", r"\bstd::c(?:out|err|in)\b", "a log or a returned status"),
     ("process-call", r"\bstd::(?:getenv|system|signal|raise)\b",
@@ -93,7 +93,8 @@ def banned_calls(tree):
 
 _NEW = re.compile(r"(?<![\w.])(?<!operator )new\b(?=\s*[\w:(\[])")
 _DELETE = re.compile(r"(?<![\w.])(?<!operator )(?<!= )(?<!=)delete\b")
-_MALLOC = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free)\s*\(")
+_MALLOC = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|aligned_alloc|"
+                     r"posix_memalign|free)\s*\(")
 
 
 def ownership(tree):

@@ -1,5 +1,6 @@
 """Rules about files: layers, cycles, lengths, and that each one is built."""
 
+import fnmatch
 import json
 import os
 import re
@@ -76,33 +77,28 @@ def file_cycles(tree):
         yield Finding(found[0], 1, "cycle", "includes " + " -> ".join(found))
 
 
-# Folders whose .cc files join all parts of the layer behind small headers; only
-# their headers count.
-FACADES = ("client/api",)
+# Sources that join the parts of a layer behind a small header: they may include
+# all parts, and are left out of the folders' graph.
+JOINTS = ("client/api/*.cc", "io/loop/make_real_env.cc")
+
+
+def _part(path):
+    """The folder of `path`; a limits.h, which all may include, is a part."""
+    is_limits = os.path.basename(path) == "limits.h"
+    return path if is_limits else os.path.dirname(path)
 
 
 def folder_cycles(tree):
-    """Folders of one layer must be a graph without cycles, too.
-
-    The limits.h of a layer are left out: all may include them, and they include
-    nothing of their layer but other limits.h.
-    """
+    """Folders of one layer must be a graph without cycles, too."""
     for layer in LAYERS:
         edges = {}
         for path in tree.paths(".h", ".cc", under=(layer,)):
-            folder = os.path.dirname(path)
-            if folder in FACADES and path.endswith(".cc"):
+            if any(fnmatch.fnmatchcase(path, joint) for joint in JOINTS):
                 continue
-            for line, included in _includes(tree, path):
-                is_limits = os.path.basename(included) == "limits.h"
-                if layer_of(included) != layer or is_limits:
-                    continue
-                if os.path.basename(path) == "limits.h":
-                    yield Finding(path, line, "cycle",
-                                  "limits.h includes more than limits")
-                other = os.path.dirname(included)
-                if other != folder:
-                    edges.setdefault(folder, set()).add(other)
+            for _, included in _includes(tree, path):
+                other = _part(included)
+                if layer_of(included) == layer and other != _part(path):
+                    edges.setdefault(_part(path), set()).add(other)
         found = _cycle(edges)
         if found:
             yield Finding(found[0], 1, "cycle",

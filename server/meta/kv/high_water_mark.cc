@@ -8,6 +8,25 @@
 
 namespace cairn::server {
 
+namespace {
+
+using FoundMarks = std::array<absl::StatusOr<format::Mark>, 2>;
+
+// Why neither of two marks can be used.
+absl::Status Unusable(const FoundMarks& found) {
+  for (const absl::StatusOr<format::Mark>& one : found) {
+    if (!absl::IsDataLoss(one.status())) continue;
+    return Annotate(one.status(),
+                    "neither mark can be read; put a copy back, or remove both "
+                    "and start once with --accept-metadata-loss");
+  }
+  return absl::NotFoundError(
+      "mark.0 and mark.1 are missing: put them back, or start once with "
+      "--accept-metadata-loss to make new ones");
+}
+
+}  // namespace
+
 HighWaterMark::~HighWaterMark() { CAIRN_CHECK(closed_); }
 
 std::string HighWaterMark::SlotPath(size_t slot) const {
@@ -30,8 +49,7 @@ io::Task<absl::Status> HighWaterMark::Load(format::ClusterId cluster,
   // One by one: gcc 12 destroys braced aggregates around a co_await twice.
   absl::StatusOr<format::Mark> first_slot = co_await ReadSlot(0);
   absl::StatusOr<format::Mark> second_slot = co_await ReadSlot(1);
-  const std::array<absl::StatusOr<format::Mark>, 2> found = {
-      std::move(first_slot), std::move(second_slot)};
+  const FoundMarks found = {std::move(first_slot), std::move(second_slot)};
   for (const absl::StatusOr<format::Mark>& one : found) {
     // Damage in one is what a torn write leaves; anything else is not.
     if (!one.ok() && !absl::IsNotFound(one.status()) &&
@@ -44,22 +62,14 @@ io::Task<absl::Status> HighWaterMark::Load(format::ClusterId cluster,
                        ", not to ", format::ToString(cluster)));
     }
   }
-  const bool none = absl::IsNotFound(found[0].status()) &&
-                    absl::IsNotFound(found[1].status());
-  if (none && !create) {
-    co_return absl::NotFoundError(
-        "mark.0 and mark.1 are missing: put them back, or start once with "
-        "--accept-metadata-loss to make new ones");
-  }
-  if (!none && !found[0].ok() && !found[1].ok()) {
-    const bool first_damaged = absl::IsDataLoss(found[0].status());
-    co_return Annotate(
-        found[first_damaged ? 0 : 1].status(),
-        "neither mark can be read; put a copy back, or remove both and start "
-        "once with --accept-metadata-loss");
-  }
+  const bool any = found[0].ok() || found[1].ok();
+  // The second file is written when the first one is whole: while one is
+  // missing and the other torn, no mark was ever there.
+  const bool never = !any && (absl::IsNotFound(found[0].status()) ||
+                              absl::IsNotFound(found[1].status()));
+  if (!any && !(never && create)) co_return Unusable(found);
   CAIRN_CO_RETURN_IF_ERROR(co_await OpenSlots());
-  if (none) {
+  if (!any) {
     format::Mark first;
     first.cluster = cluster;
     co_return co_await Write(first);
@@ -90,7 +100,8 @@ io::Task<absl::StatusOr<format::Mark>> HighWaterMark::ReadSlot(size_t slot) {
                                 bytes.size());
   const absl::Status read = co_await file->ReadAt(0, to);
   (void)co_await file->Close();
-  if (!read.ok()) co_return absl::DataLossError(read.message());
+  if (absl::IsOutOfRange(read)) co_return absl::DataLossError(read.message());
+  CAIRN_CO_RETURN_IF_ERROR(read);
   absl::StatusOr<format::Mark> mark = format::DecodeMark(to);
   if (!mark.ok()) co_return Annotate(mark.status(), path);
   co_return mark;

@@ -35,6 +35,20 @@ absl::StatusOr<KvPair> PairFrom(const rocksdb::Slice& key,
   return KvPair{key.ToString(), std::string(record->value), record->version};
 }
 
+std::string ParentOf(std::string_view dir) {
+  while (dir.size() > 1 && dir.ends_with('/')) dir.remove_suffix(1);
+  const size_t slash = dir.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return std::string(dir.substr(0, std::max<size_t>(slash, 1)));
+}
+
+// RocksDB makes its directory, but not the entry in the parent durable.
+io::Task<absl::Status> MakeDirectoryDurably(io::Env* env, std::string dir) {
+  const absl::Status made = co_await env->MakeDirectory(dir);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) co_return made;
+  co_return co_await env->SyncDirectory(ParentOf(dir));
+}
+
 // Lets everything that is ready now run first.
 struct NextTurn {
   io::Executor* executor;
@@ -71,6 +85,9 @@ RocksKv::~RocksKv() { CAIRN_CHECK(closed_); }
 
 io::Task<absl::StatusOr<std::unique_ptr<RocksKv>>> RocksKv::Open(
     io::Env* env, std::string dir, RocksKvOptions options) {
+  if (options.create) {
+    CAIRN_CO_RETURN_IF_ERROR(co_await MakeDirectoryDurably(env, dir));
+  }
   rocksdb::DB* raw = nullptr;
   rocksdb::Status opened;
   std::function<void()> work = [&dir, &options, &raw, &opened] {

@@ -1,13 +1,37 @@
 #include "server/meta/kv/rocks_options.h"
 
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <memory>
+#include <string_view>
+
 #include "format/base/status.h"
 #include "rocksdb/cache.h"
+#include "rocksdb/env.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
 #include "server/meta/limits.h"
+#include "spdlog/spdlog.h"
 
 namespace cairn::server {
 namespace {
+
+// RocksDB's warnings and errors go to our log. Not to a file beside the data:
+// Debian's library is built with assertions, and one of them ends the process
+// when a second line does not fit on a full disk.
+class Warnings final : public rocksdb::Logger {
+ public:
+  Warnings() : Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    std::array<char, kRocksLogLineBytesMax> line{};
+    std::vsnprintf(line.data(), line.size(), format, arguments);
+    std::string_view text(line.data());
+    while (text.ends_with('\n')) text.remove_suffix(1);
+    spdlog::warn("rocksdb: {}", text);
+  }
+};
 
 rocksdb::BlockBasedTableOptions TableSettings() {
   rocksdb::BlockBasedTableOptions table;
@@ -52,9 +76,8 @@ rocksdb::Options RocksKvSettings(bool create) {
   options.table_factory.reset(
       rocksdb::NewBlockBasedTableFactory(TableSettings()));
 
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
-  options.max_log_file_size = kRocksInfoLogBytesMax;
-  options.keep_log_file_num = kRocksInfoLogsMax;
+  // Shared with RocksDB's threads, which outlive any scope of ours.
+  options.info_log = std::make_shared<Warnings>();
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   return options;

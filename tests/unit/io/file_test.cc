@@ -30,7 +30,7 @@ class FileTest : public RealEnvTest {
 CAIRN_FOR_BOTH_BACKENDS(FileTest);
 
 TEST_P(FileTest, WrittenBytesAreReadBackThroughAnotherHandle) {
-  const std::vector<uint8_t> bytes = Pattern(3 * kMiB + 17, 1);
+  const std::vector<uint8_t> bytes = Noise(3 * kMiB + 17, 1);
   auto writer = Open(PathOf("f"), kMake);
   ASSERT_OK(Get(writer->WriteAt(5, bytes)));
   ASSERT_OK(Get(writer->Sync()));
@@ -45,7 +45,7 @@ TEST_P(FileTest, WrittenBytesAreReadBackThroughAnotherHandle) {
 TEST_P(FileTest, DirectDurableWriteFromPoolMemoryIsReadBackIntoPoolMemory) {
   const Buffer from = env_->pool()->TryAcquire(4 * kMiB);
   const Buffer to = env_->pool()->TryAcquire(4 * kMiB);
-  const std::vector<uint8_t> bytes = Pattern(4 * kMiB, 2);
+  const std::vector<uint8_t> bytes = Noise(4 * kMiB, 2);
   std::ranges::copy(bytes, from.bytes().begin());
   auto file = Open(PathOf("f"), kMakeDirect);
   const WriteOptions durable{.durable = true};
@@ -72,7 +72,7 @@ TEST_P(FileTest, MisalignedDirectAccessIsRefused) {
 }
 
 TEST_P(FileTest, ReadPastTheEndIsOutOfRangeWithWhatThereIs) {
-  const std::vector<uint8_t> bytes = Pattern(1000, 3);
+  const std::vector<uint8_t> bytes = Noise(1000, 3);
   auto file = Open(PathOf("f"), kMake);
   ASSERT_OK(Get(file->WriteAt(0, bytes)));
   std::vector<uint8_t> to(1500, 0xEE);
@@ -88,13 +88,13 @@ TEST_P(FileTest, ReadPastTheEndIsOutOfRangeWithWhatThereIs) {
 
 TEST_P(FileTest, DirectReadOfAFileThatEndsInsideABlockIsOutOfRange) {
   auto writer = Open(PathOf("f"), kMake);
-  ASSERT_OK(Get(writer->WriteAt(0, Pattern(5000, 4))));
+  ASSERT_OK(Get(writer->WriteAt(0, Noise(5000, 4))));
   ASSERT_OK(Get(writer->Close()));
   auto file = Open(PathOf("f"), {.direct = true});
   const Buffer buffer = env_->pool()->TryAcquire(kMiB);
   EXPECT_THAT(Get(file->ReadAt(0, buffer.bytes().first(4 * kDiskAlignBytes))),
               StatusIs(absl::StatusCode::kOutOfRange, "5000"));
-  EXPECT_TRUE(std::ranges::equal(buffer.bytes().first(5000), Pattern(5000, 4)));
+  EXPECT_TRUE(std::ranges::equal(buffer.bytes().first(5000), Noise(5000, 4)));
   ASSERT_OK(Get(file->Close()));
 }
 
@@ -151,7 +151,7 @@ TEST_P(FileTest, OneReadOfMoreThanTwoGigabytesReachesItsLastByte) {
   const uint64_t size_bytes = (uint64_t{1} << 31) + kDiskAlignBytes;
   const Buffer block = env_->pool()->TryAcquire(kDiskAlignBytes);
   const MutableBytes last = block.bytes().first(kDiskAlignBytes);
-  std::ranges::copy(Pattern(kDiskAlignBytes, 5), last.begin());
+  std::ranges::copy(Noise(kDiskAlignBytes, 5), last.begin());
   auto file = Open(PathOf("f"), kMakeDirect);
   ASSERT_OK(Get(file->WriteAt(size_bytes - kDiskAlignBytes, last)));
   const AliasedMemory memory(size_bytes);
@@ -166,7 +166,7 @@ TEST_P(FileTest, WriteOverTheSizeLimitFailsAndTheProcessLives) {
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small = {.rlim_cur = kMiB, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const absl::Status status = Get(file->WriteAt(0, Pattern(2 * kMiB, 6)));
+  const absl::Status status = Get(file->WriteAt(0, Noise(2 * kMiB, 6)));
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, "EFBIG"));
   ASSERT_OK(Get(file->Close()));
@@ -229,7 +229,7 @@ TEST_P(FileTest, OpenOptionsDecideAboutAbsentAndPresentFiles) {
               StatusIs(absl::StatusCode::kNotFound, "ENOENT"));
   const OpenOptions exclusive{.write = true, .create = true, .exclusive = true};
   auto file = Open(path, exclusive);
-  ASSERT_OK(Get(file->WriteAt(0, Pattern(10, 7))));
+  ASSERT_OK(Get(file->WriteAt(0, Noise(10, 7))));
   ASSERT_OK(Get(file->Close()));
   EXPECT_THAT(Get(env_->OpenFile(path, exclusive)),
               StatusIs(absl::StatusCode::kAlreadyExists, path));
@@ -237,7 +237,7 @@ TEST_P(FileTest, OpenOptionsDecideAboutAbsentAndPresentFiles) {
   EXPECT_EQ(*Get(file->SizeBytes()), 0u);
   ASSERT_OK(Get(file->Close()));
   file = Open(path, {});
-  EXPECT_FALSE(Get(file->WriteAt(0, Pattern(10, 8))).ok());
+  EXPECT_FALSE(Get(file->WriteAt(0, Noise(10, 8))).ok());
   ASSERT_OK(Get(file->Close()));
 }
 
@@ -256,7 +256,7 @@ TEST_P(FileTest, DirectoriesAreMadeListedRenamedAndRemoved) {
               StatusIs(absl::StatusCode::kAlreadyExists, "mkdir"));
   for (const char* const name : {"d/b", "d/a", "d/c"}) {
     auto file = Open(PathOf(name), kMake);
-    ASSERT_OK(Get(file->WriteAt(0, Pattern(9, 1))));
+    ASSERT_OK(Get(file->WriteAt(0, Noise(9, 1))));
     ASSERT_OK(Get(file->Close()));
   }
   ASSERT_OK(Get(env_->Rename(PathOf("d/a"), PathOf("d/z"))));
@@ -276,7 +276,7 @@ TEST_P(FileTest, DirectoriesAreMadeListedRenamedAndRemoved) {
 
 TEST_P(FileTest, StatTellsFilesDirectoriesAndNothingApart) {
   auto file = Open(PathOf("f"), kMake);
-  ASSERT_OK(Get(file->WriteAt(0, Pattern(77, 1))));
+  ASSERT_OK(Get(file->WriteAt(0, Noise(77, 1))));
   ASSERT_OK(Get(file->Close()));
   const std::optional<FileInfo> of_file = *Get(env_->Stat(PathOf("f")));
   ASSERT_TRUE(of_file.has_value());

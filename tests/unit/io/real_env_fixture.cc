@@ -39,7 +39,7 @@ std::unique_ptr<File> RealEnvTest::Open(const std::string& path,
   return file.ok() ? *std::move(file) : nullptr;
 }
 
-std::vector<uint8_t> Pattern(uint64_t size_bytes, uint64_t seed) {
+std::vector<uint8_t> Noise(uint64_t size_bytes, uint64_t seed) {
   std::vector<uint8_t> bytes(size_bytes);
   uint64_t state = seed * 0x9E3779B97F4A7C15 + 1;
   uint64_t at = 0;

@@ -54,7 +54,7 @@ class RealEnvTest : public ::testing::TestWithParam<Backend> {
 };
 
 // Bytes that differ from place to place and from seed to seed.
-std::vector<uint8_t> Pattern(uint64_t size_bytes, uint64_t seed);
+std::vector<uint8_t> Noise(uint64_t size_bytes, uint64_t seed);
 
 }  // namespace cairn::io
 

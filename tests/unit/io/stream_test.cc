@@ -89,8 +89,8 @@ class StreamTest : public RealEnvTest {
   }
 
   struct Exchange {
-    std::vector<uint8_t> from_client = Pattern(64 * kMiB, 1);
-    std::vector<uint8_t> from_server = Pattern(64 * kMiB, 2);
+    std::vector<uint8_t> from_client = Noise(64 * kMiB, 1);
+    std::vector<uint8_t> from_server = Noise(64 * kMiB, 2);
     std::vector<uint8_t> to_client = std::vector<uint8_t>(64 * kMiB);
     std::vector<uint8_t> to_server = std::vector<uint8_t>(64 * kMiB);
     std::vector<absl::Status> statuses =
@@ -148,11 +148,11 @@ TEST_P(StreamTest, PeersAreNamedByTheirAddresses) {
 }
 
 TEST_P(StreamTest, ReceiveSomeReturnsWhatThereIsAndZeroAtTheEnd) {
-  ASSERT_OK(Send(client_.get(), Pattern(10, 1)));
+  ASSERT_OK(Send(client_.get(), Noise(10, 1)));
   std::vector<uint8_t> to(100);
   EXPECT_EQ(*Get(server_->ReceiveSome(to)), 10u);
   to.resize(10);
-  EXPECT_EQ(to, Pattern(10, 1));
+  EXPECT_EQ(to, Noise(10, 1));
   client_->Shutdown();
   EXPECT_EQ(*Get(server_->ReceiveSome(to)), 0u);
 }
@@ -166,7 +166,7 @@ TEST_P(StreamTest, PeerThatClosesBetweenMessagesIsTheEndOfTheStream) {
 }
 
 TEST_P(StreamTest, PeerThatClosesInsideAMessageIsNotTheEndOfTheStream) {
-  ASSERT_OK(Send(client_.get(), Pattern(5, 1)));
+  ASSERT_OK(Send(client_.get(), Noise(5, 1)));
   client_->Shutdown();
   std::vector<uint8_t> to(10);
   EXPECT_THAT(Receive(server_.get(), &to),
@@ -176,7 +176,7 @@ TEST_P(StreamTest, PeerThatClosesInsideAMessageIsNotTheEndOfTheStream) {
 TEST_P(StreamTest, SendToAPeerThatIsGoneFailsAndTheProcessLives) {
   Run(server_->Close());
   server_.reset();
-  const std::vector<uint8_t> bytes = Pattern(kMiB, 1);
+  const std::vector<uint8_t> bytes = Noise(kMiB, 1);
   absl::Status status;
   for (int i = 0; i < 100 && status.ok(); ++i) {
     status = Send(client_.get(), bytes);
@@ -202,7 +202,7 @@ Task<void> ShutdownWhileBusy(Env* env, Stream* stream, MutableBytes to,
 
 TEST_P(StreamTest, ShutdownEndsReceiveAndSendInFlightAndLaterOnes) {
   std::vector<uint8_t> to(10);
-  const std::vector<uint8_t> bytes = Pattern(64 * kMiB, 1);
+  const std::vector<uint8_t> bytes = Noise(64 * kMiB, 1);
   std::vector<absl::Status> statuses(2);
   Run(ShutdownWhileBusy(env_.get(), client_.get(), to, bytes, &statuses));
   const auto shut = StatusIs(absl::StatusCode::kUnavailable, "shut down here");
@@ -214,7 +214,7 @@ TEST_P(StreamTest, ShutdownEndsReceiveAndSendInFlightAndLaterOnes) {
 }
 
 TEST_P(StreamTest, BytesThatArrivedBeforeShutdownAreNotReceivedAfterIt) {
-  ASSERT_OK(Send(client_.get(), Pattern(10, 1)));
+  ASSERT_OK(Send(client_.get(), Noise(10, 1)));
   server_->Shutdown();
   std::vector<uint8_t> to(10);
   EXPECT_THAT(Receive(server_.get(), &to),

@@ -3,6 +3,7 @@
 #include "format/checksum/block_checksum.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/golden.h"
 #include "tests/support/status_matchers.h"
 
 namespace cairn::format {
@@ -29,6 +30,11 @@ TEST(KvIdentity, RoundTrip) {
   const auto decoded = DecodeKvIdentity(AsBytes(bytes));
   ASSERT_OK(decoded);
   EXPECT_EQ(*decoded, SampleCluster());
+}
+
+TEST(KvIdentity, BytesAreThoseOfTheGoldenFile) {
+  EXPECT_TRUE(EncodeKvIdentity(SampleCluster()) ==
+              testing::ReadGolden("meta/kv_identity_v1.bin"));
 }
 
 TEST(KvIdentity, AnyFlippedBitIsDataLoss) {

@@ -3,6 +3,7 @@
 #include "format/checksum/block_checksum.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/golden.h"
 #include "tests/support/status_matchers.h"
 
 namespace cairn::format {
@@ -33,6 +34,10 @@ TEST(Mark, RoundTrip) {
   const absl::StatusOr<Mark> decoded = DecodeMark(AsBytes(bytes));
   ASSERT_OK(decoded);
   EXPECT_EQ(*decoded, Sample());
+}
+
+TEST(Mark, BytesAreThoseOfTheGoldenFile) {
+  EXPECT_TRUE(EncodeMark(Sample()) == testing::ReadGolden("meta/mark_v1.bin"));
 }
 
 TEST(Mark, FieldsLieWhereTheDocumentSays) {

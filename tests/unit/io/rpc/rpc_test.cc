@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/rpc/limits.h"
+#include "io/event_loop.h"
 #include "tests/sim/sim_env.h"
 #include "tests/sim/world.h"
 #include "tests/support/status_matchers.h"
@@ -43,6 +43,19 @@ class SimHost final : public Host {
   sim::World world_;
   sim::SimEnv* server_;
   sim::SimEnv* client_;
+};
+
+// Both sides on one real loop, over loopback.
+class RealHost final : public Host {
+ public:
+  explicit RealHost(std::unique_ptr<RealEnv> env) : env_(std::move(env)) {}
+  Env* server_env() override { return env_.get(); }
+  Env* client_env() override { return env_.get(); }
+  std::string address() override { return "127.0.0.1:0"; }
+  void Run(Task<void> task) override { env_->RunUntilDone(std::move(task)); }
+
+ private:
+  std::unique_ptr<RealEnv> env_;
 };
 
 struct HostKind {
@@ -399,11 +412,26 @@ TEST_P(Rpc, ClosingChannelFailsItsCalls) { Run(ChannelCloses); }
 
 std::unique_ptr<Host> MakeSimHost() { return std::make_unique<SimHost>(); }
 
+// Null where the kernel refuses the backend.
+std::unique_ptr<Host> MakeRealHost(Backend backend) {
+  LoopOptions options;
+  options.backend = backend;
+  absl::StatusOr<std::unique_ptr<RealEnv>> env = MakeRealEnv(options);
+  if (!env.ok()) return nullptr;
+  return std::make_unique<RealHost>(*std::move(env));
+}
+std::unique_ptr<Host> MakeUringHost() { return MakeRealHost(Backend::kUring); }
+std::unique_ptr<Host> MakePlainHost() { return MakeRealHost(Backend::kPlain); }
+
 std::vector<HostKind> Kinds() {
   return {{"Sim", MakeSimHost, {}},
           {"SimReadAhead64", MakeSimHost, {64, 64}},
           {"SimReadAhead4000", MakeSimHost, {4000, 4000}},
-          {"SimReadAhead64K", MakeSimHost, {65536, 65536}}};
+          {"SimReadAhead64K", MakeSimHost, {65536, 65536}},
+          {"Uring", MakeUringHost, {}},
+          {"UringReadAhead64K", MakeUringHost, {65536, 65536}},
+          {"Plain", MakePlainHost, {}},
+          {"PlainReadAhead64K", MakePlainHost, {65536, 65536}}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Envs, Rpc, ::testing::ValuesIn(Kinds()),

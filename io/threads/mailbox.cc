@@ -1,4 +1,4 @@
-#include "io/loop/mailbox.h"
+#include "io/threads/mailbox.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "io/loop/mailbox.h"
 #include "io/mutex.h"
+#include "io/threads/mailbox.h"
 
 namespace cairn::io {
 

@@ -1,4 +1,4 @@
-#include "io/loop/blocking_pool.h"
+#include "io/threads/blocking_pool.h"
 
 #include <pthread.h>
 #include <signal.h>

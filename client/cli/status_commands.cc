@@ -1,0 +1,136 @@
+// cairn status, cairn df.
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/context.h"
+#include "client/cli/text.h"
+#include "format/base/status.h"
+#include "format/path/names.h"
+
+namespace cairn::client::cli {
+
+using nlohmann::json;
+
+namespace {
+
+json ToJson(const ClusterStatus& status) {
+  json root = {{"cluster_id", status.cluster_id},
+               {"address", status.address},
+               {"version", status.version},
+               {"io", status.io_backend},
+               {"epoch", status.epoch},
+               {"healthy", status.healthy},
+               {"uptime_ms", status.uptime_ms},
+               {"sessions", status.sessions},
+               {"files", status.files},
+               {"sets_published", status.sets_published},
+               {"trash_files", status.trash_files},
+               {"garbage_blobs", status.garbage_blobs},
+               {"resident_bytes", status.resident_bytes}};
+  for (const PoolStatus& pool : status.pools) {
+    root["pools"].push_back({{"name", pool.name},
+                             {"scheme", pool.scheme},
+                             {"chunk_size", pool.chunk_size_bytes},
+                             {"pgs", pool.pg_count},
+                             {"capacity_bytes", pool.capacity_bytes},
+                             {"available_bytes", pool.available_bytes}});
+  }
+  for (const TargetStatus& target : status.targets) {
+    root["targets"].push_back({{"id", target.id},
+                               {"state", target.state},
+                               {"problem", target.problem},
+                               {"address", target.address},
+                               {"host", target.host},
+                               {"directory", target.directory},
+                               {"capacity_bytes", target.capacity_bytes},
+                               {"used_bytes", target.used_bytes},
+                               {"chunks", target.chunks},
+                               {"corrupt_blocks", target.corrupt_blocks}});
+  }
+  return root;
+}
+
+void PrintPools(const ClusterStatus& status) {
+  std::vector<std::vector<std::string>> rows = {
+      {"POOL", "SCHEME", ">CHUNK", ">PGS", ">CAPACITY", ">AVAILABLE"}};
+  for (const PoolStatus& pool : status.pools) {
+    rows.push_back({pool.name, pool.scheme, HumanBytes(pool.chunk_size_bytes),
+                    absl::StrCat(pool.pg_count),
+                    HumanBytes(pool.capacity_bytes),
+                    HumanBytes(pool.available_bytes)});
+  }
+  PrintTable(rows);
+}
+
+void PrintTargets(const ClusterStatus& status) {
+  std::vector<std::vector<std::string>> rows = {
+      {">TARGET", "STATE", ">USED", ">CAPACITY", ">CHUNKS", ">CORRUPT",
+       "ADDRESS", "DIRECTORY"}};
+  for (const TargetStatus& target : status.targets) {
+    rows.push_back(
+        {absl::StrCat(target.id),
+         target.problem.empty() ? target.state : "failed",
+         HumanBytes(target.used_bytes), HumanBytes(target.capacity_bytes),
+         absl::StrCat(target.chunks), absl::StrCat(target.corrupt_blocks),
+         target.address, target.directory});
+  }
+  PrintTable(rows);
+  for (const TargetStatus& target : status.targets) {
+    if (target.problem.empty()) continue;
+    std::printf("target %u: %s\n", target.id, target.problem.c_str());
+  }
+}
+
+absl::Status ShowStatus(const Context& context) {
+  CAIRN_ASSIGN_OR_RETURN(auto cluster, context.Connect());
+  CAIRN_ASSIGN_OR_RETURN(const ClusterStatus status, cluster->GetStatus());
+  if (context.json) {
+    PrintJson(ToJson(status));
+    return absl::OkStatus();
+  }
+  std::printf("cluster   %s at %s, version %s, io %s\n",
+              status.cluster_id.c_str(), status.address.c_str(),
+              status.version.c_str(), status.io_backend.c_str());
+  std::printf("health    %s, epoch %llu, up %llu s\n",
+              status.healthy ? "ok" : "DEGRADED",
+              static_cast<unsigned long long>(status.epoch),
+              static_cast<unsigned long long>(status.uptime_ms / 1000));
+  std::printf(
+      "contents  %llu files, %llu checkpoint sets; %llu files in the "
+      "trash, %llu blobs to free; %llu sessions\n\n",
+      static_cast<unsigned long long>(status.files),
+      static_cast<unsigned long long>(status.sets_published),
+      static_cast<unsigned long long>(status.trash_files),
+      static_cast<unsigned long long>(status.garbage_blobs),
+      static_cast<unsigned long long>(status.sessions));
+  PrintPools(status);
+  std::printf("\n");
+  PrintTargets(status);
+  return absl::OkStatus();
+}
+
+absl::Status ShowSpace(const Context& context) {
+  CAIRN_ASSIGN_OR_RETURN(auto cluster, context.Connect());
+  CAIRN_ASSIGN_OR_RETURN(const ClusterStatus status, cluster->GetStatus());
+  if (context.json) {
+    PrintJson(ToJson(status)["pools"]);
+    return absl::OkStatus();
+  }
+  PrintPools(status);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddStatusCommands(CLI::App* app, Context* context) {
+  auto* status = app->add_subcommand(
+      "status", "Targets, pools, space, health and epoch of the cluster");
+  status->footer("Examples:\n  cairn status\n  cairn --json status\n");
+  status->callback(
+      [context] { context->run = [context] { return ShowStatus(*context); }; });
+  auto* space = app->add_subcommand("df", "Space of each pool, in user bytes");
+  space->callback(
+      [context] { context->run = [context] { return ShowSpace(*context); }; });
+}
+
+}  // namespace cairn::client::cli
