@@ -538,7 +538,9 @@ TEST_F(SetsTest, SetsAreListedInOrderOfPublicationPageByPage) {
   }
   Join(0, 2);
   std::vector<std::string> listed;
-  for (const wire::SetInfo& set : *ListSets("/ckpt", true, 3)) {
+  const auto pages = ListSets("/ckpt", true, 3);
+  ASSERT_OK(pages);
+  for (const wire::SetInfo& set : *pages) {
     listed.push_back(set.path());
   }
   expected.push_back(kPath);
