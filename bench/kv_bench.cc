@@ -121,8 +121,9 @@ class EngineCommits {
     kv_ = *std::move(kv);
   }
   io::Task<void> Close() {
-    CAIRN_CHECK((co_await kv_->Close()).ok());
-    CAIRN_CHECK((co_await mark_->Close()).ok());
+    const absl::Status kv_closed = co_await kv_->Close();
+    const absl::Status mark_closed = co_await mark_->Close();
+    CAIRN_CHECK(kv_closed.ok() && mark_closed.ok());
   }
 
   KvCommit Next() {

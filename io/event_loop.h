@@ -34,6 +34,8 @@ class RealEnv : public Env {
 
 // kUnavailable: Backend::kUring was asked for and the kernel refuses it; the
 // message has the errno. kAuto and kPlain do not fail for that reason.
+// Blocks SIGPIPE and SIGXFSZ on the calling thread: a lost peer and a file over
+// the process's size limit are errors here.
 absl::StatusOr<std::unique_ptr<RealEnv>> MakeRealEnv(LoopOptions options);
 
 // A thread with a RealEnv of its own.

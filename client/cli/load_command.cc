@@ -56,7 +56,8 @@ absl::StatusOr<RankLoad> PlanLoad(CheckpointReader* reader,
     view.global_shape = tensor.shape;
     view.offset = slice->offset;
     view.shape = slice->shape;
-    sizes.push_back(format::TensorBytes(tensor.dtype, slice->shape).value_or(0));
+    sizes.push_back(
+        format::TensorBytes(tensor.dtype, slice->shape).value_or(0));
     total += sizes.back();
     load.views.push_back(std::move(view));
     return true;

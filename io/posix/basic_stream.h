@@ -197,8 +197,7 @@ class BasicListener final : public Listener {
 // A connection that died before it was accepted says nothing about the others.
 inline bool IsOfOneConnection(int error) {
   return error == ECONNABORTED || error == EPROTO || error == ECONNRESET ||
-         error == ENETDOWN || error == EHOSTDOWN || error == EHOSTUNREACH ||
-         error == ENETUNREACH || error == ENOPROTOOPT || error == EPERM;
+         error == EHOSTDOWN || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
 template <typename Port>

@@ -135,16 +135,18 @@ absl::Status TooBusy() {
 }
 
 io::Task<absl::Status> RunTxn(Core* core, TxnBody body) {
+  absl::Status failed = Conflict();
   for (uint32_t attempt = 0; attempt < kTxnAttemptsMax; ++attempt) {
     co_await Backoff(core, attempt);
     Txn txn(core->kv);
     absl::Status status = co_await body(&txn);
     if (IsConflict(status)) continue;
     if (!status.ok() || !txn.HasWrites()) co_return status;
-    status = ToStatus(co_await txn.Commit());
-    if (!IsConflict(status)) co_return status;
+    failed = ToStatus(co_await txn.Commit());
+    // After an unknown outcome the body finds out: it reads before it writes.
+    if (!IsConflict(failed) && !absl::IsUnavailable(failed)) co_return failed;
   }
-  co_return TooBusy();
+  co_return IsConflict(failed) ? TooBusy() : failed;
 }
 
 io::Task<absl::StatusOr<uint64_t>> CountKeys(Core* core, format::KeyRange range,

@@ -140,8 +140,9 @@ struct Core {
 io::Task<void> Backoff(Core* core, uint32_t attempt);
 absl::Status TooBusy();  // kUnavailable: conflicts without end.
 
-// Runs `body` in a Txn and commits, again on conflicts.
-// kUnavailable: perhaps unknown outcome; bodies are idempotent.
+// Runs `body` in a Txn and commits, again on conflicts and after unknown
+// outcomes: a body must do nothing (and succeed) where its work is done
+// already.
 using TxnBody = std::function<io::Task<absl::Status>(Txn* txn)>;
 io::Task<absl::Status> RunTxn(Core* core, TxnBody body);
 

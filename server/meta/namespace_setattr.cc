@@ -8,7 +8,17 @@ using format::InodeId;
 
 io::Task<absl::StatusOr<wire::SetAttrResponse>> Namespace::SetAttr(
     wire::SetAttrRequest request) {
-  return MutateOp(sessions_, this, &Namespace::SetAttrIn, std::move(request));
+  const bool truncates = request.has_size();
+  const InodeId inode(request.inode());
+  const absl::StatusOr<wire::SetAttrResponse> response = co_await MutateOp(
+      sessions_, this, &Namespace::SetAttrIn, std::move(request));
+  if (response.ok() && truncates) {
+    // The answer does not depend on it: what is left over is trimmed before
+    // the file grows again, or with the file.
+    const absl::Status trimmed = co_await extents_->FinishTrim(inode);
+    (void)trimmed;
+  }
+  co_return response;
 }
 
 io::Task<absl::StatusOr<wire::SetAttrResponse>> Namespace::SetAttrIn(

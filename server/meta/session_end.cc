@@ -95,7 +95,11 @@ io::Task<void> Sessions::Reclaim(uint64_t session) {
   const auto place = sessions_.find(session);
   if (place == sessions_.end()) co_return;
   for (const auto& [request, done] : place->second.in_flight) done->Set();
-  by_nonce_.erase({place->second.client, place->second.nonce});
+  const auto named =
+      by_nonce_.find({place->second.client, place->second.nonce});
+  if (named != by_nonce_.end() && named->second == session) {
+    by_nonce_.erase(named);
+  }
   sessions_.erase(place);
 }
 

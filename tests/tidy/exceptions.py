@@ -21,8 +21,6 @@ EXCEPTIONS = (
      "host and process id, once, as this client's name in others' messages"),
     ("client/names/operations.cc", "process-call",
      "new files belong to the calling user, as in any file system"),
-    ("tests/unit/server/target/store_harness.h", "ownership",
-     "aligned memory for direct I/O, behind a unique_ptr with its deleter"),
     ("tests/fuzz/*_fuzz.cc", "target",
      "compiled by the preset `fuzz` only, which needs clang"),
 )

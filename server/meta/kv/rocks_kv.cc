@@ -46,7 +46,8 @@ std::string ParentOf(std::string_view dir) {
 io::Task<absl::Status> MakeDirectoryDurably(io::Env* env, std::string dir) {
   const absl::Status made = co_await env->MakeDirectory(dir);
   if (!made.ok() && !absl::IsAlreadyExists(made)) co_return made;
-  co_return co_await env->SyncDirectory(ParentOf(dir));
+  std::string parent = ParentOf(dir);
+  co_return co_await env->SyncDirectory(std::move(parent));
 }
 
 // Lets everything that is ready now run first.

@@ -1,5 +1,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -237,20 +238,22 @@ TEST_P(StreamTest, ConnectAfterItsDeadlineIsNotTried) {
               StatusIs(absl::StatusCode::kDeadlineExceeded, "connect to"));
 }
 
-// A listening TCP socket that accepts nothing, with its backlog filled, so that
+// A listening socket that accepts nothing, with its backlog filled, so that
 // further connects hang.
 class FullListener {
  public:
-  FullListener() {
-    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    address_.sin_family = AF_INET;
-    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size_bytes = sizeof(address_);
-    CAIRN_CHECK(bind(fd_, generic(), size_bytes) == 0 && listen(fd_, 0) == 0);
-    CAIRN_CHECK(getsockname(fd_, generic(), &size_bytes) == 0);
+  // Binds to `address`, a sockaddr, and keeps the address it got.
+  template <typename Address>
+  explicit FullListener(Address* address) {
+    auto* const generic = reinterpret_cast<sockaddr*>(address);
+    const int family = generic->sa_family;
+    socklen_t size_bytes = sizeof(Address);
+    fd_ = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CAIRN_CHECK(bind(fd_, generic, size_bytes) == 0 && listen(fd_, 0) == 0);
+    if (family == AF_INET) getsockname(fd_, generic, &size_bytes);
     for (int& client : clients_) {
-      client = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-      connect(client, generic(), sizeof(address_));
+      client = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      connect(client, generic, size_bytes);
     }
   }
   FullListener(const FullListener&) = delete;
@@ -259,22 +262,34 @@ class FullListener {
     for (const int client : clients_) close(client);
     close(fd_);
   }
-  std::string address() const {
-    return "127.0.0.1:" + std::to_string(ntohs(address_.sin_port));
-  }
 
  private:
-  sockaddr* generic() { return reinterpret_cast<sockaddr*>(&address_); }
   int fd_;
-  sockaddr_in address_ = {};
   int clients_[4];
 };
 
 TEST_P(StreamTest, ConnectThatHangsEndsAtItsDeadline) {
-  const FullListener full;
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const FullListener full(&address);
+  const std::string text =
+      "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   const TimeNs deadline = env_->NowNs() + 50 * kMillisecond;
-  EXPECT_THAT(Get(env_->Connect(full.address(), deadline)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, full.address()));
+  EXPECT_THAT(Get(env_->Connect(text, deadline)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, text));
+  EXPECT_GE(env_->NowNs(), deadline);
+}
+
+TEST_P(StreamTest, ConnectToABusyUnixSocketEndsAtItsDeadline) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string path = PathOf("socket");
+  std::ranges::copy(path, address.sun_path);
+  const FullListener full(&address);
+  const TimeNs deadline = env_->NowNs() + 50 * kMillisecond;
+  EXPECT_THAT(Get(env_->Connect("unix:" + path, deadline)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, path));
   EXPECT_GE(env_->NowNs(), deadline);
 }
 

@@ -17,8 +17,10 @@ struct Seen {
 };
 
 io::Task<void> MakeDir(io::Env* env) {
-  CAIRN_CHECK((co_await env->MakeDirectory(kDir)).ok());
-  CAIRN_CHECK((co_await env->SyncDirectory("/")).ok());
+  const absl::Status made = co_await env->MakeDirectory(kDir);
+  CAIRN_CHECK(made.ok());
+  const absl::Status durable = co_await env->SyncDirectory("/");
+  CAIRN_CHECK(durable.ok());
 }
 
 io::Task<void> Live(io::Env* env, Seen* seen) {
@@ -31,6 +33,7 @@ io::Task<void> Live(io::Env* env, Seen* seen) {
     seen->sequence = (*mark)->mark().sequence;
   }
   (void)co_await (*mark)->Close();
+  seen->sequence = (*mark)->mark().sequence;
 }
 
 io::Task<void> Inspect(io::Env* env, const Seen* seen) {
