@@ -17,8 +17,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 add_compile_options(-Wall -Wextra -Wconversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # gcc 12 sees overlapping copies in std::string's operator+ that are none.
-  add_compile_options(-Wno-restrict)
+  # gcc 12 sees overlapping and endless copies in std::string's operator+ and
+  # append that are none.
+  add_compile_options(-Wno-restrict -Wno-stringop-overflow
+                      -Wno-array-bounds)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options(-Wthread-safety)
@@ -28,6 +30,20 @@ if(CAIRN_SANITIZE)
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${CAIRN_SANITIZE})
 endif()
+
+# Headers that almost every source of server/, client/ and tests/ includes; a
+# third of the build's time without this. (Each header still compiles alone: a
+# test checks it.)
+function(cairn_precompile target)
+  target_precompile_headers(${target} PRIVATE
+    <algorithm> <cstdint> <functional> <map> <memory> <optional> <span>
+    <string> <string_view> <vector>
+    <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h>
+    ${PROJECT_SOURCE_DIR}/format/base/status.h
+    ${PROJECT_SOURCE_DIR}/format/cluster/cluster_map.h
+    ${PROJECT_BINARY_DIR}/generated/format/wire/checkpoint.pb.h
+    ${PROJECT_SOURCE_DIR}/io/env.h)
+endfunction()
 
 # cairn_library(name DEPS a b): every .cc below the current folder, but not
 # below folders named in EXCLUDE.

@@ -13,15 +13,24 @@ using io::Task;
 
 namespace {
 
-bool Joins(const RangeRead& range, const LoadRun& run) {
+enum class Join { kNo, kDirect, kScatter };
+
+// A few long runs in a row are one gather list; many short ones go through a
+// buffer, which they must fit.
+Join HowToJoin(const RangeRead& range, const LoadRun& run) {
   const uint64_t end = range.file_offset + range.length;
-  const bool short_runs =
+  const bool both_short =
       run.length < kGatherRunBytes &&
       (range.scatter || range.runs.back().length < kGatherRunBytes);
-  if (!short_runs) return run.file_offset == end && !range.scatter;
+  if (!both_short) {
+    return run.file_offset == end && !range.scatter ? Join::kDirect
+                                                    : Join::kNo;
+  }
   const uint64_t joined = run.file_offset + run.length - range.file_offset;
-  return run.file_offset >= end && run.file_offset - end < kScatterGapBytes &&
-         joined <= format::kChunkBytesMax;
+  const bool near = run.file_offset >= end &&
+                    run.file_offset - end < kScatterGapBytes &&
+                    joined <= format::kChunkBytesMax;
+  return near ? Join::kScatter : Join::kNo;
 }
 
 }  // namespace
@@ -29,14 +38,16 @@ bool Joins(const RangeRead& range, const LoadRun& run) {
 std::vector<RangeRead> GroupRuns(const std::vector<LoadRun>& runs) {
   std::vector<RangeRead> ranges;
   for (const LoadRun& run : runs) {
-    if (!ranges.empty() && Joins(ranges.back(), run)) {
-      RangeRead& range = ranges.back();
-      range.scatter = range.scatter || run.length < kGatherRunBytes;
-      range.length = run.file_offset + run.length - range.file_offset;
-      range.runs.push_back(run);
+    const Join join =
+        ranges.empty() ? Join::kNo : HowToJoin(ranges.back(), run);
+    if (join == Join::kNo) {
+      ranges.push_back({run.file_offset, run.length, {run}, false});
       continue;
     }
-    ranges.push_back({run.file_offset, run.length, {run}, false});
+    RangeRead& range = ranges.back();
+    range.scatter = range.scatter || join == Join::kScatter;
+    range.length = run.file_offset + run.length - range.file_offset;
+    range.runs.push_back(run);
   }
   return ranges;
 }

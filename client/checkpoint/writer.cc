@@ -70,9 +70,9 @@ Task<absl::Status> WriteStripes(BlobWriter* writer, RankStream* stream,
   co_return status.ok() ? drained : status;
 }
 
-wire::CommitRankRequest MakeCommit(const RankSave& save, const RankFile& file,
-                                   const RankStream& stream,
-                                   const std::vector<format::Extent>& extents) {
+absl::StatusOr<wire::CommitRankRequest> MakeCommit(
+    const RankSave& save, const RankFile& file, const RankStream& stream,
+    const std::vector<format::Extent>& extents) {
   wire::CommitRankRequest request;
   request.set_set(save.opened.set);
   request.set_attempt(save.options->attempt);
@@ -86,8 +86,17 @@ wire::CommitRankRequest MakeCommit(const RankSave& save, const RankFile& file,
     out->set_blob(extent.blob.value);
     out->set_blob_offset(extent.blob_offset);
   }
-  request.set_manifest_part(format::EncodeManifestPart(MakeManifestPart(
-      save.options->rank, file, *save.items, stream.checksums())));
+  format::ManifestPart part = MakeManifestPart(save.options->rank, file,
+                                               *save.items, stream.checksums());
+  CAIRN_RETURN_IF_ERROR(format::ValidateManifestPart(part));
+  request.set_manifest_part(format::EncodeManifestPart(std::move(part)));
+  if (request.ByteSizeLong() > format::kFrameBodyBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the rank's ", save.items->size(),
+                     " tensors need a manifest longer than ",
+                     format::kFrameBodyBytesMax,
+                     " bytes: fewer slices or shorter names"));
+  }
   return request;
 }
 
@@ -108,10 +117,11 @@ Task<absl::Status> SaveRank(RankSave save) {
                     format::TrafficClass::kCheckpointWrite, progress);
   RankStream stream(core, &*file, save.items);
   CAIRN_CO_RETURN_IF_ERROR(co_await WriteStripes(&writer, &stream, deadline));
-  wire::CommitRankRequest request =
+  absl::StatusOr<wire::CommitRankRequest> request =
       MakeCommit(save, *file, stream, writer.TakeExtents());
+  if (!request.ok()) co_return request.status();
   auto response = co_await core->Mutate<wire::CommitRankResponse>(
-      Method::kCommitRank, std::move(request), deadline);
+      Method::kCommitRank, *std::move(request), deadline);
   co_return response.status();
 }
 

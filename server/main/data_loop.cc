@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/main/listen.h"
 #include "spdlog/spdlog.h"
 
 namespace cairn::server {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/main/cluster_config.h"
+#include "server/main/listen.h"
 #include "spdlog/spdlog.h"
 
 namespace cairn::server {
@@ -46,6 +47,7 @@ Task<absl::Status> MetaLoop::OpenStore(io::Env* env) {
   kv_ = *std::move(kv);
   absl::Status whole =
       mark_->Check(kv_->sequence(), options_.targets_sequence_max);
+  if (whole.ok()) mark_->Advance(kv_->sequence());
   if (whole.ok() || !options_.accept_metadata_loss) co_return whole;
   spdlog::warn("going on without lost metadata, as asked: {}",
                std::string(whole.message()));
@@ -71,7 +73,7 @@ Task<absl::Status> MetaLoop::Open(io::Env* env) {
 
 Task<absl::Status> MetaLoop::Serve(io::Env* env) {
   absl::StatusOr<std::unique_ptr<io::Listener>> listener =
-      co_await env->Listen(options_.listen);
+      co_await ListenPatiently(env, options_.listen);
   if (!listener.ok()) co_return listener.status();
   address_ = (*listener)->address();
   io::ServerOptions options;

@@ -15,6 +15,10 @@ namespace cairn::server {
 // cost half a GiB; a target that has them is full, however much space is left.
 inline constexpr uint64_t kChunksPerTargetMax = 4ull << 20;
 
+// How long Open() waits for the lock of a process that is just dying.
+inline constexpr io::TimeNs kLockPatienceNs = 3 * io::kSecond;
+inline constexpr io::TimeNs kLockPauseNs = 20 * io::kMillisecond;
+
 // Never given to slabs, so that the index can always grow for deletes and
 // recovery: 1/32 of the file system, at most this much.
 inline constexpr uint64_t kIndexReserveBytesMax = 256 * format::kMiB;

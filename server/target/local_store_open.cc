@@ -102,7 +102,14 @@ io::Task<absl::Status> LocalStore::TakeLock() {
   options.create = true;
   CAIRN_CO_ASSIGN_OR_RETURN(lock_,
                             co_await env_->OpenFile(dir_ + "/LOCK", options));
+  // A process that was just killed keeps its locks until the kernel has ended
+  // its disk operations: wait a little before calling it another's.
+  const io::TimeNs give_up = env_->NowNs() + kLockPatienceNs;
   absl::Status locked = co_await lock_->LockExclusive();
+  while (!locked.ok() && env_->NowNs() < give_up) {
+    co_await io::SleepFor(env_, kLockPauseNs);
+    locked = co_await lock_->LockExclusive();
+  }
   if (locked.ok()) co_return absl::OkStatus();
   co_return Annotate(std::move(locked),
                      absl::StrCat(dir_,

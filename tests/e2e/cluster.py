@@ -49,8 +49,8 @@ class Cluster:
         self.address = None
         self.log = open(self.root / "cairnd.log", "ab")
         run([CAIRND, "init", "--dir", self.dir, "--targets", targets,
-             "--scheme", scheme, "--capacity", "2G", "--slab-size", "256M",
-             *init])
+             "--scheme", scheme,
+             *(init or ("--capacity", "2G", "--slab-size", "256M"))])
 
     def __enter__(self):
         self.start()

@@ -1,0 +1,16 @@
+// Listening right after another cairnd was killed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "io/env.h"
+
+namespace cairn::server {
+
+// As Env::Listen, but an address in use is tried again for a few seconds: a
+// process that was just killed holds it until the kernel has cleaned up.
+io::Task<absl::StatusOr<std::unique_ptr<io::Listener>>> ListenPatiently(
+    io::Env* env, std::string address);
+
+}  // namespace cairn::server

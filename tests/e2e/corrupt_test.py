@@ -1,0 +1,116 @@
+"""Bytes are flipped in slab files: every read is right, or an error that names
+the chunk; right as long as at most m shards of a stripe are hit."""
+
+import os
+import random
+import unittest
+
+import cluster
+
+SEED = int(os.environ.get("CAIRN_SEED", "20261130"))
+
+
+def flip(path, offset, length=1):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        old = file.read(length)
+        file.seek(offset)
+        file.write(bytes(b ^ 0x5A for b in old))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def used_blocks(path):
+    """Offsets of 4 KiB blocks of a slab that hold data."""
+    offsets = []
+    with open(path, "rb") as file:
+        offset = 0
+        while True:
+            try:
+                offset = os.lseek(file.fileno(), offset, os.SEEK_DATA)
+            except OSError:
+                return offsets
+            end = os.lseek(file.fileno(), offset, os.SEEK_HOLE)
+            for at in range(offset // 4096 * 4096, end, 4096):
+                file.seek(at)
+                if any(file.read(4096)):
+                    offsets.append(at)
+            offset = end
+
+
+def damage_target(c, number):
+    """Flips a byte in every used block of one target's slabs."""
+    hit = 0
+    for slab in c.dir.glob(f"target-{number:02d}/slab-*"):
+        for offset in used_blocks(slab):
+            flip(slab, offset + offset // 4096 % 4096)
+            hit += 1
+    return hit
+
+
+class FlippedBytes(unittest.TestCase):
+    def test_random_flips_never_give_wrong_bytes(self):
+        rng = random.Random(SEED)
+        with cluster.Cluster(6, "rs:4+2") as c:
+            model = c.root / "model.safetensors"
+            cluster.random_model(model, seed=SEED, rows=2048)
+            c.cairn("ckpt", "save", model, "/ckpt/a", "--ranks", 3)
+            blocks = [(s, o) for s in c.slabs() for o in used_blocks(s)]
+            self.assertGreater(len(blocks), 100)
+            right = named = 0
+            for _ in range(20):
+                slab, offset = rng.choice(blocks)
+                flip(slab, offset + rng.randrange(4096), rng.choice((1, 64)))
+                code, out, err = cluster.run(
+                    [cluster.CAIRN, "ckpt", "load", "/ckpt/a", "--ranks", 2,
+                     "--check", model], env=c.env(), check=False)
+                if code == 0:
+                    right += 1
+                else:
+                    self.assertEqual(code, 3, err)
+                    self.assertRegex(err, r"chunk \d+:\d+/\d+/\d+")
+                    self.assertNotIn("differs", err)
+                    named += 1
+            print(f"{right} reads right, {named} refused with the chunk named")
+            self.assertGreater(right, 0)
+
+    def test_m_damaged_targets_are_read_around_and_one_more_is_data_loss(self):
+        with cluster.Cluster(6, "rs:4+2") as c:
+            model = c.root / "model.safetensors"
+            cluster.random_model(model, seed=SEED)
+            c.cairn("ckpt", "save", model, "/ckpt/a", "--ranks", 3)
+            c.cairn("mkdir", "/data")
+            c.cairn("cp", model, "cairn:/data/")
+            for number in (2, 5):
+                self.assertGreater(damage_target(c, number), 0)
+                c.cairn("ckpt", "load", "/ckpt/a", "--ranks", 2, "--check",
+                        model)
+                c.cairn("cp", "cairn:/data/model.safetensors", c.root / "back")
+                self.assertEqual((c.root / "back").read_bytes(),
+                                 model.read_bytes())
+            code, out, _ = cluster.run(
+                [cluster.CAIRN, "--json", "verify", "/ckpt"], env=c.env(),
+                check=False)
+            self.assertEqual(code, 3)
+            self.assertIn("chunk", out)
+            self.assertNotIn('"lost":["', out)
+            damage_target(c, 1)
+            code, err = c.fails("ckpt", "load", "/ckpt/a", "--check", model)
+            self.assertEqual(code, 3)
+            self.assertRegex(err, r"chunk \d+:\d+/\d+/\d+")
+            code, _ = c.fails("cp", "cairn:/data/model.safetensors",
+                              c.root / "never")
+            self.assertEqual(code, 3)
+            self.assertFalse((c.root / "never").exists())
+
+    def test_a_copy_is_read_when_the_first_is_damaged(self):
+        with cluster.Cluster(2, "replicate:2") as c:
+            model = c.root / "model.safetensors"
+            cluster.random_model(model, seed=SEED)
+            c.cairn("ckpt", "save", model, "/ckpt/a", "--ranks", 2)
+            damage_target(c, 1)
+            c.cairn("ckpt", "load", "/ckpt/a", "--check", model)
+
+
+if __name__ == "__main__":
+    unittest.main()
