@@ -66,7 +66,7 @@ class EnvConformance : public ::testing::TestWithParam<EnvFactory> {
 };
 
 // `size` bytes that differ from place to place and from seed to seed.
-inline std::vector<uint8_t> Pattern(uint64_t seed, size_t size) {
+inline std::vector<uint8_t> PatternOf(uint64_t seed, size_t size) {
   std::vector<uint8_t> bytes(size);
   uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
   for (uint8_t& byte : bytes) {

@@ -43,7 +43,7 @@ Task<void> MakeFile(Env* env, std::string path, std::vector<uint8_t> bytes) {
 Task<void> WriteInThreePlaces(Env* env, std::string path) {
   CO_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<File> file,
                           co_await env->OpenFile(path, ForWriting()));
-  const std::vector<uint8_t> bytes = Pattern(1, 300'000);
+  const std::vector<uint8_t> bytes = PatternOf(1, 300'000);
   const ConstBytes all(bytes);
   for (const auto& [offset, size] : std::map<uint64_t, uint64_t>{
            {200'000, 100'000}, {0, 77}, {77, 199'923}}) {
@@ -66,13 +66,13 @@ TEST_P(EnvConformance, WrittenRangesReadBackAtTheirOffsets) {
 }
 
 Task<void> ReadPastEnd(Env* env, std::string path) {
-  co_await MakeFile(env, path, Pattern(2, 100));
+  co_await MakeFile(env, path, PatternOf(2, 100));
   CO_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<File> file,
                           co_await env->OpenFile(path, OpenOptions()));
   std::vector<uint8_t> to(50, 0xEE);
   const absl::Status across = co_await file->ReadAt(80, to);
   EXPECT_THAT(across, StatusIs(absl::StatusCode::kOutOfRange, ""));
-  const std::vector<uint8_t> bytes = Pattern(2, 100);
+  const std::vector<uint8_t> bytes = PatternOf(2, 100);
   EXPECT_TRUE(std::equal(to.begin(), to.begin() + 20, bytes.begin() + 80))
       << "the part before the end is in the caller's memory";
   const absl::Status beyond = co_await file->ReadAt(1'000, to);
@@ -92,7 +92,7 @@ TEST_P(EnvConformance, ReadPastTheEndIsOutOfRange) {
 Task<void> ReadHole(Env* env, std::string path) {
   CO_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<File> file,
                           co_await env->OpenFile(path, ForWriting()));
-  const std::vector<uint8_t> tail = Pattern(3, 10);
+  const std::vector<uint8_t> tail = PatternOf(3, 10);
   const absl::Status written = co_await file->WriteAt(1'000'000, tail);
   EXPECT_OK(written);
   std::vector<uint8_t> hole(500'000, 0xEE);
@@ -108,7 +108,7 @@ TEST_P(EnvConformance, HoleReadsAsZeros) { Run(ReadHole(env(), Path("hole"))); }
 Task<void> TruncateAndGrow(Env* env, std::string path) {
   CO_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<File> file,
                           co_await env->OpenFile(path, ForWriting()));
-  const std::vector<uint8_t> bytes = Pattern(4, 10'000);
+  const std::vector<uint8_t> bytes = PatternOf(4, 10'000);
   const absl::Status written = co_await file->WriteAt(0, bytes);
   EXPECT_OK(written);
   const absl::Status cut = co_await file->Truncate(1'234);
@@ -155,7 +155,7 @@ Task<void> WriteDurably(Env* env, std::string path) {
                           co_await env->OpenFile(path, ForWriting()));
   WriteOptions durable;
   durable.durable = true;
-  const std::vector<uint8_t> bytes = Pattern(5, 70'000);
+  const std::vector<uint8_t> bytes = PatternOf(5, 70'000);
   const absl::Status written = co_await file->WriteAt(0, bytes, durable);
   EXPECT_OK(written);
   const absl::Status synced = co_await file->Sync();
@@ -179,7 +179,7 @@ Task<void> WriteDirect(Env* env, std::string path) {
   const Buffer out = co_await env->pool()->Acquire(size);
   const Buffer in = co_await env->pool()->Acquire(size);
   CO_ASSERT_TRUE(out && in);
-  const std::vector<uint8_t> bytes = Pattern(6, size);
+  const std::vector<uint8_t> bytes = PatternOf(6, size);
   std::ranges::copy(bytes, out.bytes().begin());
   WriteOptions durable;
   durable.durable = true;
@@ -202,7 +202,7 @@ TEST_P(EnvConformance, DirectFileReadsBackWhatPoolBuffersWrote) {
 }
 
 Task<void> WriteOneBlock(File* file, uint64_t index) {
-  const std::vector<uint8_t> block = Pattern(index, 10'000);
+  const std::vector<uint8_t> block = PatternOf(index, 10'000);
   const absl::Status written = co_await file->WriteAt(index * 10'000, block);
   EXPECT_OK(written);
 }
@@ -218,7 +218,7 @@ Task<void> WriteConcurrently(Env* env, std::string path) {
   const std::vector<uint8_t> again = co_await ReadWhole(env, path);
   CO_ASSERT_TRUE(again.size() == 640'000);
   for (uint64_t i = 0; i < 64; ++i) {
-    const std::vector<uint8_t> block = Pattern(i, 10'000);
+    const std::vector<uint8_t> block = PatternOf(i, 10'000);
     EXPECT_TRUE(std::equal(block.begin(), block.end(),
                            again.begin() + static_cast<ptrdiff_t>(i * 10'000)));
   }
@@ -233,7 +233,7 @@ TEST_P(EnvConformance, OverlappingCallsOnOneFileAllFinish) {
 Task<void> OpenInEachMode(Env* env, std::string path) {
   const auto absent = co_await env->OpenFile(path, OpenOptions());
   EXPECT_THAT(absent, StatusIs(absl::StatusCode::kNotFound, ""));
-  co_await MakeFile(env, path, Pattern(7, 50));
+  co_await MakeFile(env, path, PatternOf(7, 50));
   OpenOptions exclusive = ForWriting();
   exclusive.exclusive = true;
   const auto refused = co_await env->OpenFile(path, exclusive);
@@ -267,21 +267,21 @@ TEST_P(EnvConformance, NameThatCannotBeIsInvalid) {
 }
 
 Task<void> RenameOver(Env* env, std::string from, std::string to) {
-  co_await MakeFile(env, from, Pattern(8, 10));
-  co_await MakeFile(env, to, Pattern(9, 20));
+  co_await MakeFile(env, from, PatternOf(8, 10));
+  co_await MakeFile(env, to, PatternOf(9, 20));
   CO_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<File> replaced,
                           co_await env->OpenFile(to, OpenOptions()));
   const absl::Status renamed = co_await env->Rename(from, to);
   EXPECT_OK(renamed);
   const std::vector<uint8_t> now = co_await ReadWhole(env, to);
-  EXPECT_TRUE(now == Pattern(8, 10));
+  EXPECT_TRUE(now == PatternOf(8, 10));
   const auto gone = co_await env->Stat(from);
   CO_ASSERT_OK(gone);
   EXPECT_FALSE(gone->has_value());
   std::vector<uint8_t> old(20);
   const absl::Status read = co_await replaced->ReadAt(0, old);
   EXPECT_OK(read);
-  EXPECT_TRUE(old == Pattern(9, 20)) << "an open file outlives its name";
+  EXPECT_TRUE(old == PatternOf(9, 20)) << "an open file outlives its name";
   const absl::Status closed = co_await replaced->Close();
   EXPECT_OK(closed);
   const absl::Status again = co_await env->Rename(from, to);
@@ -317,7 +317,7 @@ TEST_P(EnvConformance, ListingIsSortedAndWhole) {
 }
 
 Task<void> StatEach(Env* env, std::string directory) {
-  co_await MakeFile(env, directory + "/file", Pattern(10, 345));
+  co_await MakeFile(env, directory + "/file", PatternOf(10, 345));
   CO_ASSERT_OK_AND_ASSIGN(const std::optional<FileInfo> file,
                           co_await env->Stat(directory + "/file"));
   CO_ASSERT_TRUE(file.has_value());
@@ -343,7 +343,7 @@ Task<void> RemoveEach(Env* env, std::string directory) {
   const std::string below = directory + "/below";
   const absl::Status made = co_await env->MakeDirectory(below);
   EXPECT_OK(made);
-  co_await MakeFile(env, below + "/file", Pattern(11, 1));
+  co_await MakeFile(env, below + "/file", PatternOf(11, 1));
   const absl::Status full = co_await env->Remove(below);
   EXPECT_FALSE(full.ok()) << "a directory that is not empty was removed";
   const absl::Status file = co_await env->Remove(below + "/file");

@@ -79,7 +79,7 @@ std::vector<MutableBytes> CutForReceiving(std::vector<uint8_t>* bytes,
 }
 
 Task<void> SendPattern(Stream* stream, uint64_t seed, size_t size) {
-  const std::vector<uint8_t> bytes = Pattern(seed, size);
+  const std::vector<uint8_t> bytes = PatternOf(seed, size);
   const std::vector<ConstBytes> pieces =
       CutForSending(bytes, {1, 0, 4'095, 65'537, 1'000'000});
   const absl::Status sent = co_await stream->SendAll(pieces);
@@ -92,7 +92,7 @@ Task<void> ExpectPattern(Stream* stream, uint64_t seed, size_t size) {
       CutForReceiving(&bytes, {300'000, 0, 7, 2'000'000});
   const absl::Status received = co_await stream->ReceiveAll(pieces);
   EXPECT_OK(received);
-  EXPECT_TRUE(bytes == Pattern(seed, size));
+  EXPECT_TRUE(bytes == PatternOf(seed, size));
 }
 
 constexpr size_t kBigBytes = 5'000'001;
@@ -144,7 +144,7 @@ Task<void> ReceiveManyPieces(Stream* stream,
 Task<void> TransferManyPieces(Env* env, std::string address) {
   Pair pair = co_await MakePair(env, address);
   CO_ASSERT_TRUE(pair.client && pair.server);
-  const std::vector<uint8_t> bytes = Pattern(3, 10'001);
+  const std::vector<uint8_t> bytes = PatternOf(3, 10'001);
   Gate gate(env);
   gate.Spawn(SendManyPieces(pair.client.get(), &bytes));
   gate.Spawn(ReceiveManyPieces(pair.server.get(), &bytes));
@@ -174,7 +174,7 @@ Task<void> ReceiveByParts(Env* env, std::string address) {
     filled += *count;
   }
   co_await gate.Close();
-  EXPECT_TRUE(bytes == Pattern(4, bytes.size()));
+  EXPECT_TRUE(bytes == PatternOf(4, bytes.size()));
   co_await ClosePair(&pair);
 }
 
@@ -185,7 +185,7 @@ TEST_P(EnvConformance, ReceiveSomeGivesOneByteToAllAsked) {
 // --- How streams end.
 
 Task<void> SendThenShutDown(Stream* stream, size_t size) {
-  const std::vector<uint8_t> bytes = Pattern(5, size);
+  const std::vector<uint8_t> bytes = PatternOf(5, size);
   const std::array<ConstBytes, 1> pieces = {bytes};
   const absl::Status sent = co_await stream->SendAll(pieces);
   EXPECT_OK(sent);
@@ -201,7 +201,7 @@ Task<void> ReadToTheEnd(Env* env, std::string address) {
   const std::array<MutableBytes, 1> all = {MutableBytes(bytes)};
   const absl::Status received = co_await pair.server->ReceiveAll(all);
   EXPECT_OK(received) << "what was sent before the end must arrive";
-  EXPECT_TRUE(bytes == Pattern(5, bytes.size()));
+  EXPECT_TRUE(bytes == PatternOf(5, bytes.size()));
   const absl::Status end = co_await pair.server->ReceiveAll(all);
   EXPECT_THAT(end, StatusIs(absl::StatusCode::kUnavailable, ""));
   EXPECT_EQ(std::string(end.message()), "end of stream");
@@ -369,7 +369,7 @@ Task<void> ServeMany(Env* env, std::string address) {
     CO_ASSERT_OK(connected);
     EXPECT_EQ((*connected)->peer(), listener->address());
     streams.push_back(*std::move(connected));
-    const std::vector<uint8_t> hello = Pattern(i, 100);
+    const std::vector<uint8_t> hello = PatternOf(i, 100);
     const std::array<ConstBytes, 1> pieces = {hello};
     const absl::Status sent = co_await streams.back()->SendAll(pieces);
     EXPECT_OK(sent);
@@ -382,7 +382,7 @@ Task<void> ServeMany(Env* env, std::string address) {
     const std::array<MutableBytes, 1> pieces = {MutableBytes(hello)};
     const absl::Status received = co_await streams.back()->ReceiveAll(pieces);
     EXPECT_OK(received);
-    EXPECT_TRUE(hello == Pattern(i, 100));
+    EXPECT_TRUE(hello == PatternOf(i, 100));
   }
   for (const auto& stream : streams) {
     stream->Shutdown();
