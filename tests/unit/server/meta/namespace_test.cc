@@ -41,7 +41,7 @@ TEST_F(NamespaceTest, OpeningADirectoryAsAFileSaysThatItIsOne) {
 }
 
 TEST_F(NamespaceTest, BadNamesAreRefusedEverywhere) {
-  for (const std::string name :
+  for (const std::string& name :
        {std::string(), std::string("."), std::string(".."), std::string("a/b"),
         std::string(256, 'x'), std::string("\xff"), std::string("a\0b", 3)}) {
     SCOPED_TRACE(name);
