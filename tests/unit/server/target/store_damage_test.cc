@@ -287,7 +287,7 @@ TEST_F(StoreDamage, FullFileSystemRefusesPutsAndReadsOn) {
 TEST(StoreOnAHangingDisk, StatusSaysSoWhileTheProcessAnswers) {
   sim::WorldOptions options;
   options.disk.latency_ns_min = options.disk.latency_ns_max = 40 * io::kSecond;
-  options.disk.sync_latency_ns_max = 40 * io::kSecond;
+  options.disk.sync_ns_max = 40 * io::kSecond;
   SimTarget target(options);
   ASSERT_OK(target.Format());
   ASSERT_OK(target.Open());
