@@ -6,6 +6,7 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include "absl/strings/match.h"
 #include "format/base/status.h"
 #include "server/target/limits.h"
 
