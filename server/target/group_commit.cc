@@ -37,6 +37,7 @@ io::Task<void> GroupCommit::Drain() {
       std::move(change->ops.begin(), change->ops.end(),
                 std::back_inserter(ops));
     }
+    if (failed_.ok()) failed_ = co_await slabs_->SyncWritten();
     if (failed_.ok()) {
       ++batches_;
       failed_ = co_await index_->Commit(std::move(ops));

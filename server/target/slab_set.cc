@@ -1,5 +1,7 @@
 #include "server/target/slab_set.h"
 
+#include <utility>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -103,15 +105,29 @@ io::Task<absl::Status> SlabSet::Write(ChunkPlace place,
                                       format::ConstBytes payload) {
   CAIRN_CHECK(payload.size() == place.allocated_bytes);
   CAIRN_CHECK(slabs_.at(place.slab).state == State::kWhole);
-  io::WriteOptions durable;
-  durable.durable = true;
   absl::Status written = co_await slabs_[place.slab].file->WriteAt(
-      place.offset_bytes, payload, durable);
-  if (written.ok()) co_return absl::OkStatus();
+      place.offset_bytes, payload);
+  if (written.ok()) {
+    slabs_[place.slab].unsynced = true;
+    co_return absl::OkStatus();
+  }
   co_return Annotate(
       std::move(written),
       absl::StrCat("write of ", payload.size(), " bytes at ",
                    place.offset_bytes, " of ", Path(place.slab)));
+}
+
+io::Task<absl::Status> SlabSet::SyncWritten() {
+  for (uint32_t slab = 0; slab < slabs_.size(); ++slab) {
+    // Cleared first: a write that finishes during the flush needs the next.
+    if (!std::exchange(slabs_[slab].unsynced, false)) continue;
+    absl::Status synced = co_await slabs_[slab].file->Sync();
+    if (!synced.ok()) {
+      co_return Annotate(std::move(synced),
+                         absl::StrCat("flush of ", Path(slab)));
+    }
+  }
+  co_return absl::OkStatus();
 }
 
 io::Task<absl::Status> SlabSet::Read(ChunkPlace place, uint64_t offset_bytes,

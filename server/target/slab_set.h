@@ -3,7 +3,9 @@
 // Slabs are reserved whole when they are first needed and never shortened.
 // Units:      bytes, multiples of format::kDiskAlignBytes (O_DIRECT).
 // Threads:    one loop. Reads and writes may overlap, Grow() not with itself.
-// Durability: OK from Write() and Grow() means on stable storage.
+// Durability: OK from Grow() means on stable storage. OK from Write() does not:
+//             the next SyncWritten() makes it so. A failed SyncWritten() means
+//             that writes since the last good one may be lost: latch.
 // Lifetime:   Close() before destruction (each file checks).
 #pragma once
 
@@ -42,9 +44,12 @@ class SlabSet {
   // space.
   io::Task<absl::Status> Prewrite(uint32_t slab);
 
-  // `payload` fills the place. The slab is whole (checked).
+  // `payload` fills the place. The slab is whole (checked). Visible, not yet
+  // durable.
   io::Task<absl::Status> Write(format::ChunkPlace place,
                                format::ConstBytes payload);
+  // Makes durable every Write() that finished before it was called.
+  io::Task<absl::Status> SyncWritten();
   // Reads to.size() bytes from `offset_bytes` within the place. kDataLoss: the
   // device cannot read them, or they are missing.
   io::Task<absl::Status> Read(format::ChunkPlace place, uint64_t offset_bytes,
@@ -56,6 +61,7 @@ class SlabSet {
   struct Slab {
     State state = State::kAbsent;
     std::unique_ptr<io::File> file;
+    bool unsynced = false;  // Written since the last flush.
   };
   io::Task<absl::Status> OpenSlab(uint32_t slab, bool create);
   io::Task<absl::Status> CheckRoom(uint64_t size_bytes);

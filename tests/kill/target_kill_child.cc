@@ -10,6 +10,7 @@
 
 #include "io/event_loop.h"
 #include "server/target/chunk_store.h"
+#include "spdlog/spdlog.h"
 #include "tests/unit/server/target/store_harness.h"
 
 namespace cairn::server {
@@ -51,6 +52,7 @@ io::Task<void> Run(io::Env* env, std::string dir, uint64_t blob, uint32_t count,
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
+  spdlog::set_level(spdlog::level::off);  // Standard output is for the parent.
   cairn::io::LoopOptions options;
   options.pool_large_buffers = 2;
   auto env = cairn::io::MakeRealEnv(options);
