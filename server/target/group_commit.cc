@@ -37,7 +37,9 @@ io::Task<void> GroupCommit::Drain() {
       std::move(change->ops.begin(), change->ops.end(),
                 std::back_inserter(ops));
     }
-    if (failed_.ok()) failed_ = co_await slabs_->SyncWritten();
+    if (failed_.ok() && slabs_ != nullptr) {
+      failed_ = co_await slabs_->SyncWritten();
+    }
     if (failed_.ok()) {
       ++batches_;
       failed_ = co_await index_->Commit(std::move(ops));

@@ -25,8 +25,8 @@ namespace cairn::server {
 
 class GroupCommit {
  public:
-  // `index` and `slabs` must outlive this.
-  GroupCommit(io::Env* env, ChunkIndex* index, SlabSet* slabs)
+  // `index` and `slabs` (null: no payload to flush) must outlive this.
+  GroupCommit(io::Env* env, ChunkIndex* index, SlabSet* slabs = nullptr)
       : env_(env), index_(index), slabs_(slabs), gate_(env) {}
 
   // Finishes when `ops` (at least one, at most kGroupCommitBytesMax) are on

@@ -48,9 +48,9 @@ io::Task<absl::Status> LocalStore::Start(TargetIdentity expect) {
   CAIRN_CO_ASSIGN_OR_RETURN(
       index_,
       co_await OpenIndex(env_, superblock_.index_kind, dir_ + "/index"));
-  commits_ = std::make_unique<GroupCommit>(env_, index_.get(), slabs_.get());
   slabs_ = std::make_unique<SlabSet>(env_, dir_, superblock_.slab_bytes,
                                      superblock_.capacity_bytes);
+  commits_ = std::make_unique<GroupCommit>(env_, index_.get(), slabs_.get());
   CAIRN_CO_RETURN_IF_ERROR(co_await slabs_->OpenExisting());
   for (uint32_t slab = 0; slab < slabs_->count(); ++slab) {
     if (slabs_->state(slab) != SlabSet::State::kWhole) continue;
