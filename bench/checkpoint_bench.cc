@@ -343,6 +343,8 @@ void Run(const Options& options) {
   BarePathOptions write;
   write.file = bare_file;
   write.bytes = std::min<uint64_t>(options.bytes, 2 * format::kGiB);
+  BarePathOptions durable = write;
+  durable.durable = true;
   BarePathOptions read = write;
   read.write = false;
   read.window = 16;
@@ -353,10 +355,12 @@ void Run(const Options& options) {
   for (uint32_t round = 0; round < options.rounds; ++round) {
     const std::string path = absl::StrCat("/bench/round-", round);
     const PathResult bare_write = RunBarePath(write);
+    const PathResult bare_durable = RunBarePath(durable);
     const Figure saved = RunRanks(options, server, path, true);
     const PathResult bare_read = RunBarePath(read);
     const Figure loaded = RunRanks(options, server, path, false);
     series["P write"].Add(bare_write, bare_write);
+    series["P write, RWF_DSYNC"].Add(bare_durable, bare_write);
     series["P read"].Add(bare_read, bare_read);
     series["save"].Add(saved.path, bare_write);
     series["load"].Add(loaded.path, bare_read);
@@ -368,7 +372,8 @@ void Run(const Options& options) {
       "interleaved rounds\n",
       options.scheme.c_str(), options.targets, options.ranks,
       static_cast<double>(options.bytes) / 1e9, options.rounds);
-  for (const char* name : {"P write", "save", "P read", "load"}) {
+  for (const char* name :
+       {"P write", "P write, RWF_DSYNC", "save", "P read", "load"}) {
     PrintSeries(name, series[name]);
   }
   std::printf(

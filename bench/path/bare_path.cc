@@ -114,7 +114,9 @@ bool ReceiveChunk(int fd, uint64_t* number, uint8_t* to) {
 class Disk {
  public:
   Disk(const BarePathOptions& options, uint32_t depth)
-      : write_(options.write), base_(Memory(depth * kChunk)) {
+      : write_(options.write),
+        durable_(options.durable),
+        base_(Memory(depth * kChunk)) {
     fd_ = open(options.file.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
     CAIRN_CHECK(fd_ >= 0);
     io_uring_params params{};
@@ -141,7 +143,7 @@ class Disk {
     if (write_) {
       fixed_ ? io_uring_prep_write_fixed(sqe, fd_, buffer(slot), kChunk, at, 0)
              : io_uring_prep_write(sqe, fd_, buffer(slot), kChunk, at);
-      sqe->rw_flags = RWF_DSYNC;
+      sqe->rw_flags = durable_ ? RWF_DSYNC : 0;
     } else {
       fixed_ ? io_uring_prep_read_fixed(sqe, fd_, buffer(slot), kChunk, at, 0)
              : io_uring_prep_read(sqe, fd_, buffer(slot), kChunk, at);
@@ -169,6 +171,7 @@ class Disk {
 
  private:
   const bool write_;
+  const bool durable_;
   uint8_t* const base_;
   int fd_ = -1;
   io_uring ring_{};

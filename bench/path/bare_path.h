@@ -1,9 +1,9 @@
 // P: the bare whole path that save and load are measured against.
 //
 // One client process, one TCP connection over loopback, one server process, an
-// O_DIRECT file: XXH3 on both ends, a durable ack; no protocol, no metadata, no
-// placement. Blocking on one io_uring per process. What Cairn does more than
-// this is what its ratio to P shows.
+// O_DIRECT file: XXH3 on both ends, an ack for each chunk; no protocol, no
+// metadata, no placement. Blocking on one io_uring per process. What Cairn does
+// more than this is what its ratio to P shows.
 #pragma once
 
 #include <cstdint>

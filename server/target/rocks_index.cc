@@ -25,7 +25,7 @@ absl::Status FromRocks(const rocksdb::Status& status, std::string_view what) {
   if (status.IsCorruption()) return absl::DataLossError(message);
   if (status.IsNoSpace()) return absl::ResourceExhaustedError(message);
   if (status.IsInvalidArgument()) return absl::DataLossError(message);
-  // A directory that is not there is an index that was lost, never an empty one.
+  // A directory that is not there is an index that was lost, not an empty one.
   if (absl::StrContains(message, "No such file or directory")) {
     return absl::DataLossError(message);
   }
