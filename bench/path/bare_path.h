@@ -28,6 +28,9 @@ struct BarePathOptions {
   uint64_t bytes = 0;   // A multiple of 4 MiB.
   bool write = true;    // Else read.
   uint32_t window = 8;  // Chunks of 4 MiB in flight; 16 for reads.
+  // RWF_DSYNC on each write. Off, P acknowledges what a power loss may take:
+  // the harder baseline, since Cairn always flushes.
+  bool durable = false;
 };
 
 // Makes the file (prewritten with noise) if it is missing or too short.

@@ -21,6 +21,4 @@ EXCEPTIONS = (
      "host and process id, once, as this client's name in others' messages"),
     ("client/names/operations.cc", "process-call",
      "new files belong to the calling user, as in any file system"),
-    ("tests/fuzz/*_fuzz.cc", "target",
-     "compiled by the preset `fuzz` only, which needs clang"),
 )
