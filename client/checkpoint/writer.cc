@@ -8,6 +8,7 @@
 #include "client/checkpoint/rank_file.h"
 #include "client/checkpoint/rank_stream.h"
 #include "client/core/cluster_core.h"
+#include "client/file/extents.h"
 #include "format/checkpoint/set_state.h"
 #include "format/path/names.h"
 #include "format/wire/checkpoint.pb.h"
@@ -80,11 +81,7 @@ absl::StatusOr<wire::CommitRankRequest> MakeCommit(
   request.set_epoch(save.core->map()->epoch.value);
   request.mutable_file()->set_size(file.size_bytes);
   for (const format::Extent& extent : extents) {
-    wire::Extent* const out = request.mutable_file()->add_extents();
-    out->set_file_offset(extent.file_offset);
-    out->set_length(extent.length);
-    out->set_blob(extent.blob.value);
-    out->set_blob_offset(extent.blob_offset);
+    FillExtent(extent, request.mutable_file()->add_extents());
   }
   format::ManifestPart part = MakeManifestPart(save.options->rank, file,
                                                *save.items, stream.checksums());

@@ -2,6 +2,13 @@
 
 namespace cairn::client {
 
+void FillExtent(const format::Extent& extent, wire::Extent* out) {
+  out->set_file_offset(extent.file_offset);
+  out->set_length(extent.length);
+  out->set_blob(extent.blob.value);
+  out->set_blob_offset(extent.blob_offset);
+}
+
 namespace {
 absl::Status AddPage(const wire::GetExtentsResponse& page, uint64_t* from,
                      format::ExtentMap* extents) {

@@ -8,6 +8,8 @@
 
 namespace cairn::client {
 
+void FillExtent(const format::Extent& extent, wire::Extent* out);
+
 // All of them. `attributes`, if not null, receives the file's.
 // kDataLoss: the answer is impossible (order, overflow, emptiness).
 io::Task<absl::StatusOr<format::ExtentMap>> FetchExtents(

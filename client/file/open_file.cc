@@ -154,11 +154,7 @@ Task<absl::Status> OpenFile::CommitSome(std::span<const Extent> extents,
   request.set_size_at_least(size_at_least);
   request.set_mtime_ns(core_->env()->WallNs());
   for (const Extent& extent : extents) {
-    wire::Extent* const out = request.add_extents();
-    out->set_file_offset(extent.file_offset);
-    out->set_length(extent.length);
-    out->set_blob(extent.blob.value);
-    out->set_blob_offset(extent.blob_offset);
+    FillExtent(extent, request.add_extents());
   }
   auto response = co_await core_->Mutate<wire::CommitExtentsResponse>(
       Method::kCommitExtents, std::move(request), deadline);
@@ -196,11 +192,7 @@ Task<absl::StatusOr<uint64_t>> OpenFile::Append(std::span<const uint8_t> from) {
   request.set_mtime_ns(core_->env()->WallNs());
   request.set_append(true);
   for (const Extent& extent : writer_->TakeExtents()) {
-    wire::Extent* const out = request.add_extents();
-    out->set_file_offset(extent.file_offset);
-    out->set_length(extent.length);
-    out->set_blob(extent.blob.value);
-    out->set_blob_offset(extent.blob_offset);
+    FillExtent(extent, request.add_extents());
   }
   auto response = co_await core_->Mutate<wire::CommitExtentsResponse>(
       Method::kCommitExtents, std::move(request), deadline);
