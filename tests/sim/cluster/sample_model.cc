@@ -143,15 +143,15 @@ SampleCut CutFor(const SampleModel& model, size_t tensor, uint32_t rank,
   SampleCut cut;
   cut.offset.assign(shape.size(), 0);
   cut.shape = shape;
-  const bool whole = tensor % 3 == 2 || shape.size() < 2 || shape[0] == 0;
+  const size_t way = model.rows_only ? 0 : tensor % 3;
+  const bool whole = way == 2 || shape.size() < 2 || shape[0] == 0;
   if (whole) {
     cut.empty = tensor % ranks != rank;
     return cut;
   }
-  const size_t dimension = tensor % 3;
-  const auto [first, count] = Share(shape[dimension], rank, ranks);
-  cut.offset[dimension] = first;
-  cut.shape[dimension] = count;
+  const auto [first, count] = Share(shape[way], rank, ranks);
+  cut.offset[way] = first;
+  cut.shape[way] = count;
   cut.empty = count == 0;
   return cut;
 }

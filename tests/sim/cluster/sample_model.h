@@ -25,6 +25,7 @@ struct SampleTensor {
 
 struct SampleModel {
   std::vector<SampleTensor> tensors;
+  bool rows_only = false;  // Cut all by rows.
   uint64_t bytes() const;
 };
 
