@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 
-.PHONY: demo test build packages format lint bench test-asan test-tsan fuzz help
+.PHONY: demo test sim build packages format lint bench test-asan test-tsan fuzz help
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -39,6 +39,13 @@ test-tsan: packages
 	cmake --preset tsan
 	cmake --build build/tsan --parallel $(JOBS)
 	ctest --test-dir build/tsan --output-on-failure -j $(JOBS) -L unit
+
+## sim        whole clusters in the simulator: SEEDS seeds (default 1000), or only SEED
+SEEDS ?= 1000
+sim: packages
+	cmake --preset release
+	cmake --build build/release --parallel $(JOBS) --target sim_campaign
+	build/release/tests/sim_campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS))
 
 ## bench      figures, each as a ratio to its baseline in the same run
 bench: build-all

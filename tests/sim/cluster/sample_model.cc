@@ -55,38 +55,6 @@ std::vector<int64_t> DenseStrides(const std::vector<uint64_t>& shape) {
   return strides;
 }
 
-// The rank's items, straight out of the whole tensors' memory.
-absl::StatusOr<std::vector<client::RankItem>> ItemsOf(const SampleModel& model,
-                                                      uint32_t rank,
-                                                      uint32_t ranks) {
-  std::vector<client::RankItem> items;
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const SampleTensor& tensor = model.tensors[i];
-    const SampleCut cut = CutFor(model, i, rank, ranks);
-    if (cut.empty) continue;
-    client::TensorView view;
-    view.name = tensor.name;
-    view.dtype = tensor.dtype;
-    view.global_shape = tensor.shape;
-    view.offset = cut.offset;
-    view.shape = cut.shape;
-    view.strides = DenseStrides(tensor.shape);
-    uint64_t first = 0;
-    for (size_t d = 0; d < cut.offset.size(); ++d) {
-      first += cut.offset[d] * static_cast<uint64_t>(view.strides[d]);
-    }
-    view.data = tensor.bytes.data() + first * ElementBytes(tensor.dtype);
-    CAIRN_ASSIGN_OR_RETURN(client::RankItem item,
-                           client::MakeTensorItem(std::move(view)));
-    items.push_back(std::move(item));
-  }
-  CAIRN_ASSIGN_OR_RETURN(
-      client::RankItem opaque,
-      client::MakeBytesItem(OpaqueName(rank), absl::StrCat("rank ", rank)));
-  items.push_back(std::move(opaque));
-  return items;
-}
-
 // The cut's bytes, dense, out of the whole tensor. At most two dimensions.
 std::vector<uint8_t> ExpectedBytes(const SampleTensor& tensor,
                                    const SampleCut& cut) {
@@ -156,13 +124,43 @@ SampleCut CutFor(const SampleModel& model, size_t tensor, uint32_t rank,
   return cut;
 }
 
+absl::StatusOr<std::vector<client::RankItem>> SampleItems(
+    const SampleModel& model, uint32_t rank, uint32_t ranks) {
+  std::vector<client::RankItem> items;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const SampleTensor& tensor = model.tensors[i];
+    const SampleCut cut = CutFor(model, i, rank, ranks);
+    if (cut.empty) continue;
+    client::TensorView view;
+    view.name = tensor.name;
+    view.dtype = tensor.dtype;
+    view.global_shape = tensor.shape;
+    view.offset = cut.offset;
+    view.shape = cut.shape;
+    view.strides = DenseStrides(tensor.shape);
+    uint64_t first = 0;
+    for (size_t d = 0; d < cut.offset.size(); ++d) {
+      first += cut.offset[d] * static_cast<uint64_t>(view.strides[d]);
+    }
+    view.data = tensor.bytes.data() + first * ElementBytes(tensor.dtype);
+    CAIRN_ASSIGN_OR_RETURN(client::RankItem item,
+                           client::MakeTensorItem(std::move(view)));
+    items.push_back(std::move(item));
+  }
+  CAIRN_ASSIGN_OR_RETURN(
+      client::RankItem opaque,
+      client::MakeBytesItem(OpaqueName(rank), absl::StrCat("rank ", rank)));
+  items.push_back(std::move(opaque));
+  return items;
+}
+
 namespace {
 
 Task<absl::StatusOr<client::OpenedSet>> OpenAndWrite(
     client::Core* core, const CheckpointWriter::Options* options,
     const SampleModel* model) {
   const absl::StatusOr<std::vector<client::RankItem>> items =
-      ItemsOf(*model, options->rank, options->world_size);
+      SampleItems(*model, options->rank, options->world_size);
   if (!items.ok()) co_return items.status();
   absl::StatusOr<client::OpenedSet> opened =
       co_await client::OpenSet(core, *options);
@@ -247,14 +245,21 @@ absl::Status Compare(const SampleLoad& load) {
 Task<absl::StatusOr<uint64_t>> LoadSample(client::Core* core, std::string path,
                                           const SampleModel* model,
                                           uint32_t rank, uint32_t ranks) {
+  absl::StatusOr<std::unique_ptr<client::SetReader>> set =
+      co_await client::SetReader::Open(core, std::move(path), core->Deadline());
+  if (!set.ok()) co_return set.status();
+  co_return co_await LoadSampleFrom(core, set->get(), model, rank, ranks);
+}
+
+Task<absl::StatusOr<uint64_t>> LoadSampleFrom(client::Core* core,
+                                              client::SetReader* set,
+                                              const SampleModel* model,
+                                              uint32_t rank, uint32_t ranks) {
   client::LoadOptions options;
   options.deadline = core->Deadline();
-  absl::StatusOr<std::unique_ptr<client::SetReader>> set =
-      co_await client::SetReader::Open(core, std::move(path), options.deadline);
-  if (!set.ok()) co_return set.status();
   const SampleLoad load = MakeLoad(*model, rank, ranks);
-  absl::Status loaded = co_await client::LoadViews(core, set->get(), load.views,
-                                                   std::move(options));
+  absl::Status loaded =
+      co_await client::LoadViews(core, set, load.views, std::move(options));
   if (!loaded.ok()) co_return loaded;
   CAIRN_CO_RETURN_IF_ERROR(Compare(load));
   co_return client::ViewBytes(load.views);

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "client/api/checkpoint.h"
+#include "client/checkpoint/rank_file.h"
+#include "client/checkpoint/set_reader.h"
 #include "client/core/core.h"
 #include "io/task.h"
 
@@ -41,6 +43,10 @@ struct SampleCut {
 SampleCut CutFor(const SampleModel& model, size_t tensor, uint32_t rank,
                  uint32_t ranks);
 
+// The rank's items of a save, straight out of the model's memory.
+absl::StatusOr<std::vector<client::RankItem>> SampleItems(
+    const SampleModel& model, uint32_t rank, uint32_t ranks);
+
 // Opens the set, writes the rank's part, commits and waits for the set.
 // Errors as CheckpointWriter.
 io::Task<absl::Status> SaveSample(client::Core* core,
@@ -59,5 +65,12 @@ io::Task<absl::StatusOr<uint64_t>> LoadSample(client::Core* core,
                                               std::string path,
                                               const SampleModel* model,
                                               uint32_t rank, uint32_t ranks);
+
+// The same from a set that is open already.
+io::Task<absl::StatusOr<uint64_t>> LoadSampleFrom(client::Core* core,
+                                                  client::SetReader* set,
+                                                  const SampleModel* model,
+                                                  uint32_t rank,
+                                                  uint32_t ranks);
 
 }  // namespace cairn::sim

@@ -301,6 +301,8 @@ SimClient* SimCluster::AddClient(const std::string& name) {
   client::Options options;
   options.address = World::Address(meta_node_, kMetaPort);
   options.timeout_ms = options_.client_timeout_ms;
+  options.write_window_bytes = options_.client_write_window_bytes;
+  options.read_window_bytes = options_.client_read_window_bytes;
   options.name = name;
   options.uid = 1000;
   options.gid = 1000;

@@ -50,6 +50,8 @@ struct ClusterOptions {
   uint32_t target_pool_buffers = 8;
   uint32_t client_pool_buffers = client::kPoolLargeBuffers;
   uint64_t client_timeout_ms = 60'000;
+  uint64_t client_write_window_bytes = client::Options().write_window_bytes;
+  uint64_t client_read_window_bytes = client::Options().read_window_bytes;
   server::MetaOptions meta;  // Lease, grace times...
   WorldOptions world;        // Its seed and pool are those above.
 };

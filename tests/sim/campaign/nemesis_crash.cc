@@ -1,0 +1,148 @@
+// The nemesis's half for processes and machines.
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/campaign/client_pool.h"
+#include "tests/sim/campaign/nemesis.h"
+
+namespace cairn::sim {
+
+using io::Task;
+
+namespace {
+constexpr io::TimeNs kRestartPause = 300 * io::kMillisecond;
+constexpr uint64_t kCrashLoopMax = 4;
+// A start that has not ended then hangs.
+constexpr uint32_t kStartsMax = 200;
+}  // namespace
+
+std::string Nemesis::NameOf(ServerId server) const {
+  return server == kMeta ? std::string("the metadata service")
+                         : absl::StrCat("target ", server);
+}
+
+bool Nemesis::Up(ServerId server) const {
+  return server == kMeta ? context_->cluster->MetaRuns()
+                         : context_->cluster->TargetRuns(server);
+}
+
+// The first target of a drawn process: those of one node die together.
+Nemesis::ServerId Nemesis::DrawServer(FaultKind kind) {
+  if (kind == FaultKind::kKillMeta || kind == FaultKind::kCrashMeta) {
+    return kMeta;
+  }
+  const ClusterOptions& options = context_->cluster->options();
+  if (kind == FaultKind::kCrashLoop && random_.OneIn(3)) return kMeta;
+  const uint32_t each = options.targets_per_node;
+  const uint32_t target = static_cast<uint32_t>(random_.Below(options.targets));
+  return target / each * each + 1;
+}
+
+void Nemesis::Kill(ServerId server) {
+  server == kMeta ? context_->cluster->KillMeta()
+                  : context_->cluster->KillTarget(server);
+}
+
+void Nemesis::Crash(ServerId server) {
+  CrashOptions options;
+  options.half_open = random_.OneIn(2);
+  options.tear = !random_.OneIn(3);
+  if (random_.OneIn(6)) options.unflushed = Unflushed::kDropAll;
+  if (random_.OneIn(6)) options.unflushed = Unflushed::kKeepAll;
+  server == kMeta ? context_->cluster->CrashMeta(options)
+                  : context_->cluster->CrashTarget(server, options);
+}
+
+void Nemesis::FireServer(FaultKind kind) {
+  const ServerId server = DrawServer(kind);
+  if (busy_.contains(server) || !Up(server)) return;
+  busy_.insert(server);
+  const bool power = kind == FaultKind::kCrashTarget ||
+                     kind == FaultKind::kCrashMeta ||
+                     (kind == FaultKind::kCrashLoop && random_.OneIn(2));
+  power ? Crash(server) : Kill(server);
+  if (kind == FaultKind::kCrashLoop) {
+    Spawn(kind, CrashLoop(server, random_.Between(1, kCrashLoopMax)));
+  } else {
+    Spawn(kind, Revive(server));
+  }
+}
+
+// All servers at one instant; sometimes the clients too.
+void Nemesis::FirePowerCut() {
+  const ClusterOptions& options = context_->cluster->options();
+  std::vector<ServerId> servers;
+  if (Up(kMeta) && !busy_.contains(kMeta)) servers.push_back(kMeta);
+  for (uint32_t t = 1; t <= options.targets; t += options.targets_per_node) {
+    if (Up(t) && !busy_.contains(t)) servers.push_back(t);
+  }
+  if (servers.empty()) return;
+  context_->faults->Count(FaultKind::kPowerCut);
+  for (const ServerId server : servers) {
+    busy_.insert(server);
+    Crash(server);
+    gate_.Spawn(Track(Revive(server)));
+  }
+  if (!random_.OneIn(3)) return;
+  while (context_->clients->KillOne(0) != nullptr) {
+  }
+}
+
+Task<void> Nemesis::Revive(ServerId server) {
+  const io::TimeNs down = DownTime();
+  co_await io::SleepFor(context_->world(), down, &stopping_);
+  co_await StartUntilUp(server);
+  busy_.erase(server);
+}
+
+// Killed or without power again, a drawn time into each start.
+Task<void> Nemesis::CrashLoop(ServerId server, uint64_t times) {
+  for (uint64_t i = 0; i < times && !stopping_.cancelled(); ++i) {
+    const io::TimeNs down = DownTime() / 4;
+    co_await io::SleepFor(context_->world(), down, &stopping_);
+    std::optional<absl::Status> started;
+    io::Gate start(context_->world());
+    start.Spawn(SimCluster::Keep(StartServer(server), &started));
+    const io::TimeNs into = DrawTime(random_.OneIn(2) ? 3 * io::kMillisecond
+                                                      : 50 * io::kMillisecond);
+    co_await io::SleepFor(context_->world(), into);
+    random_.OneIn(2) ? Crash(server) : Kill(server);
+    co_await start.Close();
+  }
+  co_await StartUntilUp(server);
+  busy_.erase(server);
+}
+
+Task<absl::Status> Nemesis::StartServer(ServerId server) {
+  if (server == kMeta) co_return co_await context_->cluster->StartMeta();
+  co_return co_await context_->cluster->StartTarget(server);
+}
+
+Task<void> Nemesis::StartUntilUp(ServerId server) {
+  for (uint32_t tried = 0; !Up(server); ++tried) {
+    const absl::Status status = co_await StartServer(server);
+    if (status.ok()) co_return;
+    JudgeStart(server, status);
+    if (tried == kStartsMax) {
+      context_->judge->Violation(
+          absl::StrCat(NameOf(server), " does not start: ", status.ToString()));
+      co_return;
+    }
+    co_await io::SleepFor(context_->world(), kRestartPause);
+  }
+}
+
+// A server that finds its disk in order must start.
+void Nemesis::JudgeStart(ServerId server, const absl::Status& status) {
+  const FaultLog& faults = *context_->faults;
+  const bool disk = faults.count(FaultKind::kReadError) > 0 ||
+                    faults.count(FaultKind::kWriteError) > 0 ||
+                    faults.count(FaultKind::kSyncError) > 0 ||
+                    faults.count(FaultKind::kDiskFull) > 0;
+  if (disk || status.code() == absl::StatusCode::kUnavailable) return;
+  context_->judge->Violation(absl::StrCat(
+      NameOf(server), " does not start after a crash: ", status.ToString()));
+}
+
+}  // namespace cairn::sim

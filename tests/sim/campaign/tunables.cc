@@ -1,0 +1,170 @@
+#include "tests/sim/campaign/tunables.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "format/cluster/cluster_map.h"
+
+namespace cairn::sim {
+
+using format::kKiB;
+using format::kMiB;
+using io::kMillisecond;
+using io::kSecond;
+
+namespace {
+
+template <typename T, size_t N>
+T Pick(Random* random, const T (&choices)[N]) {
+  return choices[random->Below(N)];
+}
+
+uint32_t Draw(Random* random, uint32_t low, uint32_t high) {
+  return static_cast<uint32_t>(random->Between(low, high));
+}
+
+// Even in the logarithm: small values are as likely as large ones.
+uint64_t DrawScale(Random* random, uint64_t low, uint64_t high) {
+  uint64_t top = low;
+  while (top < high && random->OneIn(2) == false) top *= 2;
+  return random->Between(low, std::min(std::max(top, low), high));
+}
+
+void DrawCluster(Random* random, Tunables* t) {
+  struct Choice {
+    const char* scheme;
+    uint32_t shards, parity;
+  };
+  static constexpr Choice kChoices[] = {
+      {"replicate:1", 1, 0}, {"replicate:2", 2, 1}, {"replicate:2", 2, 1},
+      {"replicate:3", 3, 2}, {"rs:2+1", 3, 1},      {"rs:2+1", 3, 1},
+      {"rs:4+2", 6, 2}};
+  const Choice& choice = kChoices[random->Below(std::size(kChoices))];
+  ClusterOptions& c = t->cluster;
+  c.seed = t->seed;
+  c.scheme = choice.scheme;
+  t->shards = choice.shards;
+  t->parity = choice.parity;
+  c.targets = choice.shards + Draw(random, 0, 2);
+  c.targets_per_node = random->OneIn(3) ? 2 : 1;
+  static constexpr uint32_t kChunks[] = {4, 8, 16, 16, 64, 128};
+  c.chunk_size = static_cast<uint32_t>(Pick(random, kChunks) * kKiB);
+  c.target_capacity_bytes = 64 * kMiB;
+  c.slab_bytes = 16 * kMiB;
+  c.fixed_ports = random->OneIn(3);
+  c.target_pool_buffers = random->OneIn(3) ? 2 : Draw(random, 3, 8);
+  c.client_timeout_ms = Draw(random, 3, 40) * 1000;
+  c.client_write_window_bytes = DrawScale(random, 4 * kKiB, 32 * kMiB);
+  c.client_read_window_bytes = DrawScale(random, 4 * kKiB, 32 * kMiB);
+}
+
+void DrawMeta(Random* random, server::MetaOptions* meta) {
+  meta->lease_ns = Draw(random, 1000, 12'000) * kMillisecond;
+  meta->tick_ns = DrawScale(random, 20, 1000) * kMillisecond;
+  meta->clock_save_ns = Draw(random, 1, 10) * kSecond;
+  meta->trash_grace_ms = DrawScale(random, 500, 60'000);
+  meta->orphan_grace_ms = DrawScale(random, 500, 60'000);
+  meta->garbage_retry_ms = DrawScale(random, 100, 5'000);
+  meta->open_set_idle_ns = Draw(random, 60, 300) * kSecond;
+}
+
+void DrawWorld(Random* random, WorldOptions* world) {
+  world->shuffle_ready = random->OneIn(2);
+  world->disk.latency_ns_max = DrawScale(random, 30'000, 3'000'000);
+  world->disk.sync_ns_max = DrawScale(random, 100'000, 20'000'000);
+  world->network.latency_ns_max = DrawScale(random, 50'000, 10'000'000);
+  world->network.segment_bytes_max = DrawScale(random, 4 * kKiB, 64 * kKiB);
+  world->network.window_bytes = DrawScale(random, 16 * kKiB, 256 * kKiB);
+}
+
+void DrawLoads(Random* random, Tunables* t) {
+  const bool checkpoints = !random->OneIn(4);
+  const bool files = !checkpoints || !random->OneIn(3);
+  if (checkpoints) {
+    t->checkpoints.runs = random->OneIn(3) ? 2 : 1;
+    t->checkpoints.saves = Draw(random, 2, 5);
+    t->checkpoints.ranks_max = Draw(random, 1, 6);
+    t->checkpoints.model_bytes = DrawScale(random, 16 * kKiB, 512 * kKiB);
+    t->checkpoints.death_one_in = random->OneIn(2) ? Draw(random, 2, 6) : 0;
+  }
+  if (files) {
+    t->files.writers = Draw(random, 1, 3);
+    t->files.operations = Draw(random, 30, 120);
+    t->files.files = Draw(random, 1, 6);
+    t->files.file_bytes = DrawScale(random, 8 * kKiB, 256 * kKiB);
+  }
+  t->readers.readers = Draw(random, 0, 2);
+  t->readers.pause_max = DrawScale(random, 10, 1000) * kMillisecond;
+}
+
+bool NeedsTwoCopies(FaultKind kind) { return kind == FaultKind::kRot; }
+
+void DrawFaults(Random* random, Tunables* t) {
+  FaultLoad& faults = t->faults;
+  if (random->OneIn(40)) return;  // A seed without faults: no error at all.
+  for (size_t i = 0; i < kFaultKinds; ++i) {
+    const bool on = !random->OneIn(3);
+    const uint32_t weight = Draw(random, 1, 4);
+    if (!on) continue;
+    if (NeedsTwoCopies(static_cast<FaultKind>(i)) && t->parity == 0) continue;
+    faults.weights[i] = weight;
+  }
+  faults.pause_max = DrawScale(random, 100, 1500) * kMillisecond;
+  faults.down_max = DrawScale(random, 200, 8000) * kMillisecond;
+  faults.damaged_targets = t->parity;
+  t->fault_time = Draw(random, 10, 40) * kSecond;
+}
+
+}  // namespace
+
+Tunables DrawTunables(uint64_t seed) {
+  Tunables t;
+  t.seed = seed;
+  // Each part has a stream of its own: a further draw shifts no other part.
+  Random root(Random::Mix(seed * 2 + 1));
+  Random cluster = root.Fork();
+  Random meta = root.Fork();
+  Random world = root.Fork();
+  Random loads = root.Fork();
+  Random faults = root.Fork();
+  DrawCluster(&cluster, &t);
+  DrawMeta(&meta, &t.cluster.meta);
+  DrawWorld(&world, &t.cluster.world);
+  DrawLoads(&loads, &t);
+  DrawFaults(&faults, &t);
+  return t;
+}
+
+std::string ToString(const Tunables& t) {
+  const ClusterOptions& c = t.cluster;
+  const server::MetaOptions& m = c.meta;
+  const NetworkOptions& n = c.world.network;
+  std::string text = absl::StrCat(
+      "seed ", t.seed, ": ", c.scheme, " on ", c.targets, " targets (",
+      c.targets_per_node, " a node), chunk ", c.chunk_size / kKiB, "K, pool ",
+      c.target_pool_buffers, ", timeout ", c.client_timeout_ms, "ms");
+  absl::StrAppend(&text, "; lease ", m.lease_ns / kMillisecond, "ms tick ",
+                  m.tick_ns / kMillisecond, "ms trash ", m.trash_grace_ms,
+                  "ms orphan ", m.orphan_grace_ms, "ms");
+  absl::StrAppend(&text, "; net ", n.latency_ns_max / 1000, "us segment ",
+                  n.segment_bytes_max, " window ", n.window_bytes, "; disk ",
+                  c.world.disk.latency_ns_max / 1000, "us sync ",
+                  c.world.disk.sync_ns_max / 1000, "us",
+                  c.world.shuffle_ready ? "; shuffled" : "");
+  absl::StrAppend(&text, "; checkpoints ", t.checkpoints.runs, "x",
+                  t.checkpoints.saves, " of up to ", t.checkpoints.ranks_max,
+                  " ranks, ", t.checkpoints.model_bytes / kKiB, "K");
+  absl::StrAppend(&text, "; files ", t.files.writers, "x", t.files.operations,
+                  " on ", t.files.files, ", ", t.files.file_bytes / kKiB,
+                  "K; readers ", t.readers.readers);
+  absl::StrAppend(&text, "; faults every ", t.faults.pause_max / kMillisecond,
+                  "ms for ", t.faults.down_max / kMillisecond, "ms:");
+  for (size_t i = 0; i < kFaultKinds; ++i) {
+    if (t.faults.weights[i] == 0) continue;
+    absl::StrAppend(&text, " ", AbslText(FaultName(static_cast<FaultKind>(i))),
+                    "*", t.faults.weights[i]);
+  }
+  return text;
+}
+
+}  // namespace cairn::sim
