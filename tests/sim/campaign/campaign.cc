@@ -30,14 +30,14 @@ struct Parts {
   std::unique_ptr<ReaderWorkload> readers;
 };
 
-Task<void> ThenSet(io::Gate* gate, io::Event* done) {
+Task<void> ThenSet(io::Gate *gate, io::Event *done) {
   co_await gate->Close();
   done->Set();
 }
 
 // The workloads under faults; then the faults end, and the workloads must too.
-Task<void> RunWorkloads(Parts* parts) {
-  Context* const context = &parts->context;
+Task<void> RunWorkloads(Parts *parts) {
+  Context *const context = &parts->context;
   io::Gate writers(context->world());
   io::Gate readers(context->world());
   io::Gate watch(context->world());
@@ -57,27 +57,32 @@ Task<void> RunWorkloads(Parts* parts) {
   co_await parts->nemesis->Stop();
   co_await parts->nemesis->HealAll();
   const io::TimeNs deadline = context->now() + kFinishWithin;
-  if (co_await written.Wait(deadline) != io::WaitResult::kWoken ||
-      co_await read.Wait(deadline) != io::WaitResult::kWoken) {
+  const io::WaitResult ended = co_await written.Wait(deadline);
+  const io::WaitResult left = co_await read.Wait(deadline);
+  if (ended != io::WaitResult::kWoken || left != io::WaitResult::kWoken) {
     context->judge->Violation("the faults are over, and workloads still wait");
   }
   co_await watch.Close();
 }
 
-Task<void> RunAll(Parts* parts, Random random) {
+Task<void> RunAll(Parts *parts, Random random) {
   co_await RunWorkloads(parts);
   if (parts->context.judge->violated()) co_return;
   co_await RunFinalPhase(&parts->context, random);
 }
 
-CampaignResult MakeResult(const Parts& parts) {
+CampaignResult MakeResult(const Parts &parts) {
   CampaignResult result;
-  const Context& context = parts.context;
+  const Context &context = parts.context;
   result.violation = context.judge->what();
   result.tunables = ToString(*context.tunables);
-  result.faults = context.faults->ToString();
+  result.attacks = context.faults->ToString();
+  for (size_t i = 0; i < kAttacks; ++i) {
+    result.attack_counts[i] = context.faults->count(static_cast<Attack>(i));
+  }
   for (size_t i = 0; i < kFaultKinds; ++i) {
-    result.fault_counts[i] = context.faults->count(static_cast<FaultKind>(i));
+    result.fault_counts[i] =
+        context.world()->faults().of(static_cast<FaultKind>(i));
   }
   result.trace_hash = context.world()->trace_hash();
   result.events = context.world()->events_run();
@@ -90,14 +95,14 @@ CampaignResult MakeResult(const Parts& parts) {
 
 }  // namespace
 
-CampaignResult RunCampaign(const CampaignOptions& options) {
+CampaignResult RunCampaign(const CampaignOptions &options) {
   const Tunables tunables = DrawTunables(options.seed);
   Judge judge(options.on_violation);
   // Before the cluster: what unwinds at its end still refers to them.
   Parts parts;
   auto cluster = std::make_unique<SimCluster>(tunables.cluster);
   cluster->world()->TraceTo(options.trace);
-  FaultLog faults(cluster->world());
+  AttackLog faults(cluster->world());
   SetLedger sets(&parts.context);
   FileLedger files(&parts.context);
   ClientPool clients(&parts.context);

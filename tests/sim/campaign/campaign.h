@@ -9,24 +9,26 @@
 #include <cstdio>
 #include <string>
 
-#include "tests/sim/campaign/fault_kind.h"
+#include "tests/sim/campaign/attack.h"
 #include "tests/sim/campaign/judge.h"
+#include "tests/sim/fault_kind.h"
 
 namespace cairn::sim {
 
 struct CampaignOptions {
   uint64_t seed = 1;
-  std::FILE* trace = nullptr;  // Every event of the world; null: none.
+  std::FILE *trace = nullptr;  // Every event of the world; null: none.
   // Hears of the first violation while the world still stands; after it the
   // campaign ends as soon as it can.
-  Judge::Handler on_violation = [](const std::string&) {};
+  Judge::Handler on_violation = [](const std::string &) {};
 };
 
 struct CampaignResult {
   std::string violation;  // Empty: none.
   std::string tunables;
-  std::string faults;
-  std::array<uint64_t, kFaultKinds> fault_counts{};
+  std::string attacks;  // In words.
+  std::array<uint64_t, kAttacks> attack_counts{};
+  std::array<uint64_t, kFaultKinds> fault_counts{};  // Of World::faults().
   uint64_t trace_hash = 0;
   uint64_t events = 0;
   uint64_t operations = 0;  // Acknowledged: saves, writes, names.
@@ -34,6 +36,6 @@ struct CampaignResult {
   double virtual_seconds = 0;
 };
 
-CampaignResult RunCampaign(const CampaignOptions& options);
+CampaignResult RunCampaign(const CampaignOptions &options);
 
 }  // namespace cairn::sim

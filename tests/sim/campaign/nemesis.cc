@@ -8,7 +8,7 @@ namespace cairn::sim {
 
 using io::Task;
 
-Nemesis::Nemesis(Context* context, Random random)
+Nemesis::Nemesis(Context *context, Random random)
     : context_(context), random_(random), gate_(context->world()) {}
 
 void Nemesis::Start() { gate_.Spawn(Loop()); }
@@ -19,7 +19,7 @@ Task<void> Nemesis::Stop() {
 }
 
 Task<void> Nemesis::Loop() {
-  const FaultLoad& load = context_->tunables->faults;
+  const FaultLoad &load = context_->tunables->faults;
   if (load.pause_max == 0) co_return;
   while (!stopping_.cancelled()) {
     const io::TimeNs pause = DrawTime(load.pause_max);
@@ -30,54 +30,47 @@ Task<void> Nemesis::Loop() {
 }
 
 // kCount: all weights are 0.
-FaultKind Nemesis::Draw() {
-  const FaultLoad& load = context_->tunables->faults;
+Attack Nemesis::Draw() {
+  const FaultLoad &load = context_->tunables->faults;
   uint64_t sum = 0;
   for (const uint32_t weight : load.weights) sum += weight;
-  if (sum == 0) return FaultKind::kCount;
+  if (sum == 0) return Attack::kCount;
   uint64_t at = random_.Below(sum);
   size_t kind = 0;
   while (at >= load.weights[kind]) at -= load.weights[kind++];
-  return static_cast<FaultKind>(kind);
+  return static_cast<Attack>(kind);
 }
 
-void Nemesis::Fire(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kKillTarget:
-    case FaultKind::kCrashTarget:
-    case FaultKind::kKillMeta:
-    case FaultKind::kCrashMeta:
-    case FaultKind::kCrashLoop:
+void Nemesis::Fire(Attack kind) {
+  if (kind == Attack::kCount || kind == Attack::kRankDeath) return;
+  if (kind == Attack::kPowerCut) return FirePowerCut();
+  if (kind == Attack::kKillClient) {
+    if (context_->clients->KillOne(random_.Next()) == nullptr) return;
+    return context_->faults->Count(kind);
+  }
+  switch (ClassOf(kind)) {
+    case AttackClass::kCrash:
       return FireServer(kind);
-    case FaultKind::kPowerCut:
-      return FirePowerCut();
-    case FaultKind::kKillClient:
-      if (context_->clients->KillOne(random_.Next()) != nullptr) {
-        context_->faults->Count(kind);
-      }
-      return;
-    case FaultKind::kPartition:
-    case FaultKind::kCutOneWay:
-    case FaultKind::kIsolate:
-    case FaultKind::kReset:
-    case FaultKind::kResetStorm:
+    case AttackClass::kTime:
+      return FireTime(kind);
+    case AttackClass::kNetwork:
       return FireNetwork(kind);
-    case FaultKind::kReadError:
-    case FaultKind::kWriteError:
-    case FaultKind::kSyncError:
-    case FaultKind::kDiskFull:
-    case FaultKind::kRot:
+    case AttackClass::kDisk:
       return FireDisk(kind);
-    case FaultKind::kCommitUnknown:
-    case FaultKind::kCommitConflict:
+    case AttackClass::kDamage:
+      return FireDamage(kind);
+    case AttackClass::kEngine:
       return FireEngine(kind);
-    case FaultKind::kRankDeath:  // The workload's own.
-    case FaultKind::kCount:
-      return;
   }
 }
 
-void Nemesis::Spawn(FaultKind kind, Task<void> task) {
+Task<void> Nemesis::Later(std::function<void()> undo) {
+  const io::TimeNs down = DownTime();
+  co_await io::SleepFor(context_->world(), down, &stopping_);
+  undo();
+}
+
+void Nemesis::Spawn(Attack kind, Task<void> task) {
   context_->faults->Count(kind);
   gate_.Spawn(Track(std::move(task)));
 }
@@ -89,19 +82,22 @@ Task<void> Nemesis::Track(Task<void> task) {
 }
 
 Task<void> Nemesis::HealAll() {
-  SimCluster* const cluster = context_->cluster;
-  const ClusterOptions& options = cluster->options();
-  Network* const network = cluster->world()->network();
+  SimCluster *const cluster = context_->cluster;
+  const ClusterOptions &options = cluster->options();
+  Network *const network = cluster->world()->network();
   network->HealAll();
+  network->ClearFaults();
+  network->set_fault_rates(NetworkFaultRates());
   network->set_reset_one_in(options.world.network.reset_one_in);
   for (uint32_t t = 1; t <= options.targets; ++t) {
-    Disk* const disk = cluster->world()->disk(cluster->TargetNode(t));
-    disk->ClearFaults();
-    disk->set_capacity_bytes(options.world.disk.capacity_bytes);
+    DiskOf(t)->ClearFaults();
+    DiskOf(t)->set_fault_rates(DiskFaultRates());
+    DiskOf(t)->set_capacity_bytes(options.world.disk.capacity_bytes);
+    cluster->world()->UnhangDisk(cluster->TargetNode(t));
   }
   // One whose disk failed takes no writes until it is started again.
   for (uint32_t t = 1; t <= options.targets; ++t) {
-    const server::ChunkStore* const store = cluster->store(t);
+    const server::ChunkStore *const store = cluster->store(t);
     if (store != nullptr && !store->stats().failed.empty()) {
       cluster->KillTarget(t);
     }

@@ -7,6 +7,7 @@
 // Lifetime: Stop() before destruction; the context outlives it.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -16,7 +17,7 @@ namespace cairn::sim {
 
 class Nemesis {
  public:
-  Nemesis(Context* context, Random random);
+  Nemesis(Context *context, Random random);
 
   // Fires faults until Stop().
   void Start();
@@ -31,51 +32,61 @@ class Nemesis {
   static constexpr ServerId kMeta = 0;
 
   io::Task<void> Loop();
-  FaultKind Draw();
-  void Fire(FaultKind kind);
+  Attack Draw();
+  void Fire(Attack kind);
   // Spawns `task` with the world out of order while it runs.
-  void Spawn(FaultKind kind, io::Task<void> task);
+  void Spawn(Attack kind, io::Task<void> task);
   io::Task<void> Track(io::Task<void> task);
 
   // --- nemesis_crash.cc: processes and machines.
   bool Up(ServerId server) const;
-  ServerId DrawServer(FaultKind kind);
+  ServerId DrawServer(Attack kind);
   void Kill(ServerId server);
   void Crash(ServerId server);
-  void FireServer(FaultKind kind);
+  void FireServer(Attack kind);
   void FirePowerCut();
   io::Task<void> Revive(ServerId server);
   io::Task<void> CrashLoop(ServerId server, uint64_t times);
   io::Task<absl::Status> StartServer(ServerId server);
   io::Task<void> StartUntilUp(ServerId server);
-  void JudgeStart(ServerId server, const absl::Status& status);
+  void JudgeStart(ServerId server, const absl::Status &status);
   std::string NameOf(ServerId server) const;
 
   // --- nemesis_network.cc.
   NodeId DrawServerNode();
   NodeId DrawAnyNode();
-  void FireNetwork(FaultKind kind);
-  io::Task<void> CutFor(NodeId a, NodeId b, bool both);
-  io::Task<void> IsolateFor(NodeId node);
-  io::Task<void> StormFor(uint64_t one_in);
+  void FireNetwork(Attack kind);
+  void FireLink(Attack kind);
+  void FireRates(Attack kind);
+  void Cut(NodeId a, NodeId b, bool both);
+
+  // --- nemesis_time.cc.
+  void FireTime(Attack kind);
+  void FirePause(Attack kind);
 
   // --- nemesis_disk.cc: disks and the metadata engine.
-  void FireDisk(FaultKind kind);
-  void FireEngine(FaultKind kind);
-  void FireRot();
-  io::Task<void> FailDisk(ServerId server, FaultKind kind);
+  void FireDisk(Attack kind);
+  void FireDamage(Attack kind);
+  void FireEngine(Attack kind);
+  io::Task<void> FailDisk(ServerId server, Attack kind);
   io::Task<void> FillDisk(ServerId server);
+  io::Task<void> RestartAfterTrouble(ServerId server);
+  Disk *DiskOf(ServerId server);
+
+  // Waits for a drawn time, then calls `undo`.
+  io::Task<void> Later(std::function<void()> undo);
 
   io::TimeNs DrawTime(io::TimeNs max) { return 1 + random_.Below(max); }
   io::TimeNs DownTime() {
     return DrawTime(context_->tunables->faults.down_max);
   }
 
-  Context* const context_;
+  Context *const context_;
   Random random_;
   io::Gate gate_;
   io::CancelToken stopping_;
   std::set<ServerId> busy_;  // Servers that are down, or about to be.
+  NetworkFaultRates rates_;
 };
 
 }  // namespace cairn::sim

@@ -26,7 +26,7 @@ double NowSeconds() {
       .count();
 }
 
-int TemporaryFile(const char* name) {
+int TemporaryFile(const char *name) {
   const int file = memfd_create(name, MFD_CLOEXEC);
   CAIRN_CHECK(file >= 0);
   return file;
@@ -51,34 +51,40 @@ void WriteAll(int file, std::string_view text) {
 }
 
 // One line each, in the order in which Decode() reads them.
-std::string Encode(const CampaignResult& result) {
-  std::string text = absl::StrCat(result.tunables, "\n", result.faults, "\n",
+std::string Encode(const CampaignResult &result) {
+  std::string text = absl::StrCat(result.tunables, "\n", result.attacks, "\n",
                                   result.trace_hash, "\n", result.events, "\n",
                                   result.operations, "\n", result.loads, "\n",
                                   result.virtual_seconds, "\n");
+  for (const uint64_t count : result.attack_counts) {
+    absl::StrAppend(&text, count, "\n");
+  }
   for (const uint64_t count : result.fault_counts) {
     absl::StrAppend(&text, count, "\n");
   }
   return text;
 }
 
-std::optional<CampaignResult> Decode(const std::string& text) {
+std::optional<CampaignResult> Decode(const std::string &text) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
   constexpr size_t kFixed = 7;
-  if (lines.size() != kFixed + kFaultKinds + 1) return std::nullopt;
+  if (lines.size() != kFixed + kAttacks + kFaultKinds + 1) return std::nullopt;
   const auto number = [&lines](size_t i) {
     return std::strtoull(lines[i].c_str(), nullptr, 10);
   };
   CampaignResult result;
   result.tunables = lines[0];
-  result.faults = lines[1];
+  result.attacks = lines[1];
   result.trace_hash = number(2);
   result.events = number(3);
   result.operations = number(4);
   result.loads = number(5);
   result.virtual_seconds = std::strtod(lines[6].c_str(), nullptr);
+  for (size_t i = 0; i < kAttacks; ++i) {
+    result.attack_counts[i] = number(kFixed + i);
+  }
   for (size_t i = 0; i < kFaultKinds; ++i) {
-    result.fault_counts[i] = number(kFixed + i);
+    result.fault_counts[i] = number(kFixed + kAttacks + i);
   }
   return result;
 }
@@ -90,7 +96,7 @@ std::optional<CampaignResult> Decode(const std::string& text) {
   alarm(limit_seconds);
   CampaignOptions options;
   options.seed = seed;
-  options.on_violation = [](const std::string& what) {
+  options.on_violation = [](const std::string &what) {
     std::fprintf(stderr, "VIOLATION: %s\n", what.c_str());
     std::fflush(stderr);
     _exit(kViolated);
@@ -100,7 +106,7 @@ std::optional<CampaignResult> Decode(const std::string& text) {
   _exit(0);
 }
 
-std::string Why(int wait_status, const std::string& output) {
+std::string Why(int wait_status, const std::string &output) {
   const size_t violation = output.rfind("VIOLATION: ");
   if (violation != std::string::npos) {
     return output.substr(violation, output.find('\n', violation) - violation);

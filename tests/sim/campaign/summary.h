@@ -12,7 +12,7 @@ namespace cairn::sim {
 
 class Summary {
  public:
-  void Add(const SeedOutcome& outcome);
+  void Add(const SeedOutcome &outcome);
   uint64_t seeds() const { return seeds_; }
   uint64_t failed() const { return failed_; }
   std::string ToString() const;
@@ -26,6 +26,7 @@ class Summary {
   uint64_t operations_ = 0;
   uint64_t loads_ = 0;
   uint64_t broken_all_ways_ = 0;  // A crash, a network and a disk fault.
+  std::array<uint64_t, kAttacks> attacks_{};
   std::array<uint64_t, kFaultKinds> faults_{};
 };
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/sim/campaign/fault_kind.h"
+#include "tests/sim/campaign/attack.h"
 #include "tests/sim/cluster/sim_cluster.h"
 
 namespace cairn::sim {
@@ -35,15 +35,13 @@ struct ReaderLoad {
 };
 
 struct FaultLoad {
-  std::array<uint32_t, kFaultKinds> weights{};  // 0: off.
+  std::array<uint32_t, kAttacks> weights{};  // 0: off.
   io::TimeNs pause_max = 0;  // Between two faults that the nemesis fires.
   io::TimeNs down_max = 0;   // How long one lasts.
   // Targets 1 to this may be damaged: at most what the scheme can lose.
   uint32_t damaged_targets = 0;
 
-  bool on(FaultKind kind) const {
-    return weights[static_cast<size_t>(kind)] > 0;
-  }
+  bool on(Attack kind) const { return weights[static_cast<size_t>(kind)] > 0; }
 };
 
 struct Tunables {
@@ -61,6 +59,6 @@ struct Tunables {
 Tunables DrawTunables(uint64_t seed);
 
 // In one line.
-std::string ToString(const Tunables& tunables);
+std::string ToString(const Tunables &tunables);
 
 }  // namespace cairn::sim

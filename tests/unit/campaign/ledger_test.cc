@@ -48,7 +48,7 @@ class LedgerTest : public ::testing::Test {
   const Tunables tunables_;
   SimCluster cluster_;
   Judge judge_;
-  FaultLog faults_;
+  AttackLog faults_;
   Context context_;
   SetLedger sets_;
   FileLedger files_;
@@ -146,7 +146,7 @@ TEST_F(LedgerTest, ErrorWithoutAFaultIsAViolationAndExcusedAfterOne) {
   Tick();
   JudgeError(context_, context_.now(), absl::UnavailableError("x"), "a write");
   EXPECT_THAT(judge_.what(), HasSubstr("nothing excuses"));
-  faults_.Count(FaultKind::kKillTarget);
+  faults_.Count(Attack::kKillTarget);
   EXPECT_TRUE(Excused(context_, context_.now(), absl::UnavailableError("x")));
   EXPECT_FALSE(Excused(context_, context_.now(), absl::DataLossError("x")));
 }

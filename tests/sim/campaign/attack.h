@@ -1,4 +1,5 @@
-// The kinds of faults a campaign can fire, and how often each has been fired.
+// What the nemesis does to a cluster, and how often it did. (What the simulator
+// makes of it, operation by operation, is counted in World::faults().)
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace cairn::sim {
 
-enum class FaultKind : uint8_t {
+enum class Attack : uint8_t {
   // Processes and machines.
   kKillTarget,   // As kill -9; restarted later.
   kCrashTarget,  // The node loses power.
@@ -21,36 +22,62 @@ enum class FaultKind : uint8_t {
   kCrashLoop,  // A server dies again while it starts, several times.
   kKillClient,
   kRankDeath,  // A rank of a save dies by plan of its workload.
+  // Time.
+  kPauseServer,  // As SIGSTOP.
+  kPauseClient,
+  kWallClockJump,
+  kClockDrift,
   // Network.
   kPartition,   // Two nodes, both ways.
   kCutOneWay,   // Two nodes, one way.
   kIsolate,     // One node from all others.
   kReset,       // All connections of two nodes, at once.
   kResetStorm,  // One in so many segments, for a while.
+  kEarlyEnd,    // A stream ends at some byte.
+  kSlowLink,
+  kLatencySpikes,
+  kCorruptSegments,
+  kTinySegments,
+  kRefuseConnects,
   // Disks.
   kReadError,
   kWriteError,
   kSyncError,
+  kDiskErrors,  // All kinds, one in so many operations.
   kDiskFull,
+  kSlowDisk,
+  kHungDisk,
+  // Damage, on targets that the scheme can do without.
   kRot,  // Flipped bits in stored payload.
+  kLostWrite,
+  kMisdirectedWrite,
+  kWrongRead,  // Of another place, of an older time, of zeros.
+  kLyingSync,
   // The metadata engine.
   kCommitUnknown,  // kUnavailable, and done or not.
   kCommitConflict,
   kCount,
 };
-inline constexpr size_t kFaultKinds = static_cast<size_t>(FaultKind::kCount);
+inline constexpr size_t kAttacks = static_cast<size_t>(Attack::kCount);
 
-enum class FaultClass : uint8_t { kCrash, kNetwork, kDisk, kEngine };
+enum class AttackClass : uint8_t {
+  kCrash,
+  kTime,
+  kNetwork,
+  kDisk,
+  kDamage,  // Of disks.
+  kEngine,
+};
 
-std::string_view FaultName(FaultKind kind);
-FaultClass ClassOf(FaultKind kind);
+std::string_view NameOf(Attack kind);
+AttackClass ClassOf(Attack kind);
 
 // What was fired so far, and how long ago the world was last out of order.
-class FaultLog {
+class AttackLog {
  public:
-  explicit FaultLog(io::Executor* executor) : executor_(executor) {}
+  explicit AttackLog(io::Executor *executor) : executor_(executor) {}
 
-  void Count(FaultKind kind) {
+  void Count(Attack kind) {
     ++counts_[static_cast<size_t>(kind)];
     last_ = executor_->NowNs();
   }
@@ -64,16 +91,16 @@ class FaultLog {
     return active_ == 0 && (last_ == 0 || last_ < since);
   }
 
-  uint64_t count(FaultKind kind) const {
+  uint64_t count(Attack kind) const {
     return counts_[static_cast<size_t>(kind)];
   }
   uint64_t total() const;
-  bool Fired(FaultClass kinds) const;
+  bool Fired(AttackClass kinds) const;
   std::string ToString() const;  // "kill-target 3, rot 1".
 
  private:
-  io::Executor* const executor_;
-  std::array<uint64_t, kFaultKinds> counts_{};
+  io::Executor *const executor_;
+  std::array<uint64_t, kAttacks> counts_{};
   uint64_t active_ = 0;
   io::TimeNs last_ = 0;
 };
