@@ -28,7 +28,7 @@ class LostShardsTest : public ClusterTest,
 };
 
 TEST_P(LostShardsTest, AsManyKilledTargetsAsParityAreReadAroundAndReported) {
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
+  for (uint32_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SaveOne(seed);
     for (uint32_t i = 0; i < GetParam().parity; ++i) {
