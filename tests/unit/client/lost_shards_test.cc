@@ -14,14 +14,15 @@ struct Shape {
 class LostShardsTest : public ClusterTest,
                        public ::testing::WithParamInterface<Shape> {
  protected:
-  void SaveOne(uint64_t seed) {
+  void SaveOne(uint64_t seed, uint64_t timeout_ms = 20'000,
+               uint64_t bytes = 2 * format::kMiB) {
     sim::ClusterOptions options;
     options.seed = seed;
     options.scheme = GetParam().scheme;
     options.targets = GetParam().targets;
-    options.client_timeout_ms = 20'000;
+    options.client_timeout_ms = timeout_ms;
     MakeCluster(options);
-    MakeModel(seed, 2 * format::kMiB);
+    MakeModel(seed, bytes);
     StartSaves(2);
     ExpectAllSaved();
   }
@@ -152,6 +153,21 @@ TEST_F(ClusterTest, LoadGoesOnWithoutMetadataWhenEnoughTargetsAreBack) {
   cluster_->Sleep(10 * io::kSecond);
   ASSERT_TRUE(loaded.has_value());
   EXPECT_OK(*loaded);
+}
+
+// Machines that lose power say nothing: no reset, no refusal. As many of them
+// as the scheme can lose must not use up a load's time chunk by chunk.
+TEST_P(LostShardsTest, LoadFinishesInTimeWhileParityManyNodesAreSilent) {
+  SaveOne(9, 60'000, 12 * format::kMiB);
+  sim::CrashOptions silent;
+  silent.half_open = true;
+  sim::SimClient* const reader = cluster_->NewClient("reader");
+  EXPECT_OK(Load(reader));  // Connections to all of them are open.
+  for (uint32_t t = 1; t <= GetParam().parity; ++t) {
+    cluster_->CrashTarget(t, silent);
+  }
+  EXPECT_OK(Load(reader));
+  EXPECT_OK(Load(cluster_->NewClient("late reader")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, LostShardsTest,
