@@ -40,6 +40,14 @@ inline constexpr uint32_t kRandomWordsBuffered = 32;
 
 // --- Network.
 inline constexpr int kListenBacklog = 1024;
+// A peer that vanished without a word (power, cable) is noticed after this long
+// without an answer: keepalive probes while idle, and for bytes under way.
+inline constexpr int kKeepaliveIdleSeconds = 10;
+inline constexpr int kKeepaliveIntervalSeconds = 5;
+inline constexpr int kKeepaliveProbes = 4;
+inline constexpr unsigned kUnackedTimeoutMs =
+    1000 *
+    (kKeepaliveIdleSeconds + kKeepaliveIntervalSeconds * kKeepaliveProbes);
 // sockaddr_un has room for 108 bytes with the terminating zero.
 inline constexpr uint64_t kUnixPathBytesMax = 107;
 // A Unix socket whose backlog is full has no event to wait for: ask again.

@@ -113,9 +113,14 @@ bool ReceiveChunk(int fd, uint64_t* number, uint8_t* to) {
 // The server's disk: up to `depth` chunk operations in flight.
 class Disk {
  public:
+  struct Done {
+    uint32_t slot;
+    uint64_t number;
+  };
+
   Disk(const BarePathOptions& options, uint32_t depth)
       : write_(options.write),
-        durable_(options.durable),
+        ack_(options.ack),
         base_(Memory(depth * kChunk)) {
     fd_ = open(options.file.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
     CAIRN_CHECK(fd_ >= 0);
@@ -143,7 +148,7 @@ class Disk {
     if (write_) {
       fixed_ ? io_uring_prep_write_fixed(sqe, fd_, buffer(slot), kChunk, at, 0)
              : io_uring_prep_write(sqe, fd_, buffer(slot), kChunk, at);
-      sqe->rw_flags = durable_ ? RWF_DSYNC : 0;
+      sqe->rw_flags = ack_ == AckAfter::kDurable ? RWF_DSYNC : 0;
     } else {
       fixed_ ? io_uring_prep_read_fixed(sqe, fd_, buffer(slot), kChunk, at, 0)
              : io_uring_prep_read(sqe, fd_, buffer(slot), kChunk, at);
@@ -152,8 +157,22 @@ class Disk {
     ++in_flight_;
     io_uring_submit(&ring_);
   }
-  // Waits for one if `wait`; false: none has finished.
-  bool Finish(bool wait, uint32_t* slot, uint64_t* number) {
+  // Waits for one if `wait`; false: none may be acknowledged yet.
+  bool Finish(bool wait, Done* done) {
+    while (done_.empty()) {
+      if (!Reap(wait)) return false;
+    }
+    *done = done_.back();
+    done_.pop_back();
+    --in_flight_;
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kFlush = ~uint64_t{0};  // A flush's user_data.
+
+  // One completion.
+  bool Reap(bool wait) {
     io_uring_cqe* cqe = nullptr;
     if (wait) {
       CAIRN_CHECK(io_uring_wait_cqe(&ring_, &cqe) == 0);
@@ -161,31 +180,46 @@ class Disk {
       io_uring_get_events(&ring_);
       if (io_uring_peek_cqe(&ring_, &cqe) != 0) return false;
     }
-    CAIRN_CHECK(cqe->res == static_cast<int>(kChunk));
-    *slot = static_cast<uint32_t>(cqe->user_data & 0xffff);
-    *number = cqe->user_data >> 16;
+    if (cqe->user_data == kFlush) {
+      CAIRN_CHECK(cqe->res == 0);
+      done_.insert(done_.end(), flushing_.begin(), flushing_.end());
+      flushing_.clear();
+    } else {
+      CAIRN_CHECK(cqe->res == static_cast<int>(kChunk));
+      const Done one{static_cast<uint32_t>(cqe->user_data & 0xffff),
+                     cqe->user_data >> 16};
+      (ack_ == AckAfter::kGroupFlush ? written_ : done_).push_back(one);
+    }
     io_uring_cqe_seen(&ring_, cqe);
-    --in_flight_;
+    if (flushing_.empty() && !written_.empty()) Flush();
     return true;
   }
+  void Flush() {
+    flushing_.swap(written_);
+    io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+    io_uring_prep_fsync(sqe, fd_, IORING_FSYNC_DATASYNC);
+    sqe->user_data = kFlush;
+    io_uring_submit(&ring_);
+  }
 
- private:
   const bool write_;
-  const bool durable_;
+  const AckAfter ack_;
   uint8_t* const base_;
   int fd_ = -1;
   io_uring ring_{};
   bool fixed_ = false;
   std::vector<uint32_t> free_;
+  std::vector<Done> written_;   // Wait for a flush to start.
+  std::vector<Done> flushing_;  // Covered by the flush under way.
+  std::vector<Done> done_;
   uint32_t in_flight_ = 0;
 };
 
 void AckFinished(int fd, Disk* disk, bool wait) {
-  uint32_t slot = 0;
-  uint64_t number = 0;
-  while (disk->in_flight() > 0 && disk->Finish(wait, &slot, &number)) {
-    disk->Give(slot);
-    SendAll(fd, &number, sizeof(number), false);
+  Disk::Done done;
+  while (disk->in_flight() > 0 && disk->Finish(wait, &done)) {
+    disk->Give(done.slot);
+    SendAll(fd, &done.number, sizeof(done.number), false);
     wait = false;
   }
 }
@@ -217,11 +251,10 @@ void ServeReads(int fd, const BarePathOptions& options) {
   uint64_t next = 0;
   while (next < chunks || disk.in_flight() > 0) {
     while (next < chunks && !disk.full()) disk.Start(disk.Take(), next++);
-    uint32_t slot = 0;
-    uint64_t number = 0;
-    CAIRN_CHECK(disk.Finish(true, &slot, &number));
-    SendChunk(fd, number, disk.buffer(slot));
-    disk.Give(slot);
+    Disk::Done done;
+    CAIRN_CHECK(disk.Finish(true, &done));
+    SendChunk(fd, done.number, disk.buffer(done.slot));
+    disk.Give(done.slot);
   }
 }
 

@@ -23,14 +23,19 @@ struct PathResult {
   }
 };
 
+// What an ack of a write means.
+enum class AckAfter {
+  kWrite,       // The disk took it: a loss of power may lose it.
+  kDurable,     // RWF_DSYNC on each write: on stable storage.
+  kGroupFlush,  // The same by one flush for all writes that have finished.
+};
+
 struct BarePathOptions {
   std::string file;     // Prewritten; at least `bytes` long.
   uint64_t bytes = 0;   // A multiple of 4 MiB.
   bool write = true;    // Else read.
   uint32_t window = 8;  // Chunks of 4 MiB in flight; 16 for reads.
-  // RWF_DSYNC on each write. Off, P acknowledges what a power loss may take:
-  // the harder baseline, since Cairn always flushes.
-  bool durable = false;
+  AckAfter ack = AckAfter::kWrite;
 };
 
 // Makes the file (prewritten with noise) if it is missing or too short.

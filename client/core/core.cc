@@ -210,6 +210,17 @@ absl::StatusOr<const format::Pool*> Core::FindPool(
       "no pool '", name, "'; there are: ", absl::StrJoin(names, ", ")));
 }
 
+uint32_t Core::ParityBuffersInFlight() const {
+  uint64_t most = 0;
+  for (const auto& [id, pool] : map_->pools) {
+    if (pool.scheme.kind != format::SchemeKind::kReedSolomon) continue;
+    const uint64_t stripes = std::max<uint64_t>(
+        1, options_.write_window_bytes / pool.stripe_bytes());
+    most = std::max(most, stripes * pool.scheme.parity_shards);
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(most, kPoolLargeBuffers));
+}
+
 void Core::NoteRepair(std::string example) {
   if (repairs_.examples.size() < kRepairExamplesMax) {
     repairs_.examples.push_back(std::move(example));

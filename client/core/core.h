@@ -113,6 +113,9 @@ class Core {
   // stripes never wait for each other's.
   io::Semaphore* parity_turn() { return &parity_turn_; }
 
+  // Parity buffers that writes to any pool of the map hold at most.
+  uint32_t ParityBuffersInFlight() const;
+
   IoCounters* counters() { return &counters_; }
   RepairReport* repairs() { return &repairs_; }
   void NoteRepair(std::string example);

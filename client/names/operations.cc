@@ -17,6 +17,20 @@ namespace {
 absl::Status At(const std::string& path, const absl::Status& status) {
   return Annotate(status, format::EscapeForDisplay(path));
 }
+
+template <typename Request, typename Response>
+Task<absl::Status> RemoveName(Core* core, Method method, std::string path,
+                              TimeNs deadline) {
+  absl::StatusOr<ParentAndName> where =
+      co_await ResolveParent(core, path, deadline);
+  if (!where.ok()) co_return where.status();
+  Request request;
+  request.set_parent(where->parent);
+  request.set_name(where->name);
+  auto response =
+      co_await core->Mutate<Response>(method, std::move(request), deadline);
+  co_return At(path, response.status());
+}
 }  // namespace
 
 Task<absl::StatusOr<Created>> CreatePath(Core* core, std::string path,
@@ -109,28 +123,14 @@ Task<absl::Status> RenamePath(Core* core, std::string from, std::string to,
 }
 
 Task<absl::Status> UnlinkPath(Core* core, std::string path, TimeNs deadline) {
-  absl::StatusOr<ParentAndName> where =
-      co_await ResolveParent(core, path, deadline);
-  if (!where.ok()) co_return where.status();
-  wire::UnlinkRequest request;
-  request.set_parent(where->parent);
-  request.set_name(where->name);
-  auto response = co_await core->Mutate<wire::UnlinkResponse>(
-      Method::kUnlink, std::move(request), deadline);
-  co_return At(path, response.status());
+  return RemoveName<wire::UnlinkRequest, wire::UnlinkResponse>(
+      core, Method::kUnlink, std::move(path), deadline);
 }
 
 Task<absl::Status> RemoveDirectoryPath(Core* core, std::string path,
                                        TimeNs deadline) {
-  absl::StatusOr<ParentAndName> where =
-      co_await ResolveParent(core, path, deadline);
-  if (!where.ok()) co_return where.status();
-  wire::RmdirRequest request;
-  request.set_parent(where->parent);
-  request.set_name(where->name);
-  auto response = co_await core->Mutate<wire::RmdirResponse>(
-      Method::kRmdir, std::move(request), deadline);
-  co_return At(path, response.status());
+  return RemoveName<wire::RmdirRequest, wire::RmdirResponse>(
+      core, Method::kRmdir, std::move(path), deadline);
 }
 
 Task<absl::Status> LinkPath(Core* core, std::string from, std::string to,

@@ -39,6 +39,19 @@ bool IsStaleUnixSocket(const SocketAddress& address) {
   return refused;
 }
 
+void NoticeLostPeers(int fd) {
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  const int idle = kKeepaliveIdleSeconds;
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+  const int interval = kKeepaliveIntervalSeconds;
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+  const int probes = kKeepaliveProbes;
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+  const unsigned unacked = kUnackedTimeoutMs;
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked, sizeof(unacked));
+}
+
 // 0, or the errno.
 int BindAndListen(int fd, const SocketAddress& address) {
   if (bind(fd, address.get(), address.size_bytes) != 0) return errno;
@@ -63,6 +76,7 @@ void TuneConnected(int fd, int family) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kCongestionControl,
              sizeof(kCongestionControl) - 1);
+  NoticeLostPeers(fd);
 }
 
 absl::StatusOr<ListeningSocket> ListenOn(const std::string& address,

@@ -1,6 +1,7 @@
-// Making sockets, shared by both backends. TCP sockets get TCP_NODELAY and the
-// cubic congestion control (the default here may be BBR, at 0.8 of the rate);
-// buffer sizes stay the kernel's to tune.
+// Making sockets, shared by both backends. TCP sockets get TCP_NODELAY, the
+// cubic congestion control (the default here may be BBR, at 0.8 of the rate),
+// and keepalive, so that a peer that vanished is noticed within
+// kUnackedTimeoutMs; buffer sizes stay the kernel's to tune.
 //
 // Threads: any.
 #pragma once

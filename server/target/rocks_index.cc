@@ -6,7 +6,6 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
-#include "absl/strings/match.h"
 #include "format/base/status.h"
 #include "server/target/limits.h"
 
@@ -25,11 +24,15 @@ absl::Status FromRocks(const rocksdb::Status& status, std::string_view what) {
   if (status.IsCorruption()) return absl::DataLossError(message);
   if (status.IsNoSpace()) return absl::ResourceExhaustedError(message);
   if (status.IsInvalidArgument()) return absl::DataLossError(message);
-  // A directory that is not there is an index that was lost, not an empty one.
-  if (absl::StrContains(message, "No such file or directory")) {
-    return absl::DataLossError(message);
-  }
   return absl::InternalError(message);
+}
+
+// A directory that is not there is an index that was lost, not an empty one.
+io::Task<absl::Status> CheckExists(io::Env* env, std::string dir) {
+  absl::StatusOr<std::optional<io::FileInfo>> info = co_await env->Stat(dir);
+  if (!info.ok()) co_return info.status();
+  if (info->has_value()) co_return absl::OkStatus();
+  co_return absl::DataLossError(absl::StrCat("index: ", dir, " is missing"));
 }
 
 rocksdb::Options MakeOptions(bool create) {
@@ -85,6 +88,7 @@ io::Task<absl::StatusOr<std::unique_ptr<ChunkIndex>>> RocksIndex::Open(
 
 io::Task<absl::StatusOr<std::unique_ptr<ChunkIndex>>> RocksIndex::OpenDb(
     io::Env* env, std::string dir, bool create) {
+  if (!create) CAIRN_CO_RETURN_IF_ERROR(co_await CheckExists(env, dir));
   std::unique_ptr<rocksdb::DB> db;
   rocksdb::Status status;
   std::function<void()> open = [&db, &status, &dir, create] {
