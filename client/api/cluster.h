@@ -55,6 +55,9 @@ struct Options {
   uint64_t read_window_bytes = 64 * 1024 * 1024;
   // Shown in `cairn status`, logs and messages of others. Default: "host/pid".
   std::string name;
+  // Who owns what is created. Default: the process's user and group.
+  std::optional<uint32_t> uid;
+  std::optional<uint32_t> gid;
 };
 
 enum class EntryType { kFile, kDirectory, kSymlink };

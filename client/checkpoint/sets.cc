@@ -1,5 +1,5 @@
-// Listing and removing checkpoint sets. Contracts: api/checkpoint.h.
-#include "client/api/checkpoint.h"
+#include "client/checkpoint/sets.h"
+
 #include "client/checkpoint/set_reader.h"
 #include "client/core/cluster_core.h"
 #include "format/path/names.h"
@@ -10,12 +10,10 @@ namespace cairn::client {
 using format::Method;
 using io::Task;
 
-namespace {
-
 Task<absl::StatusOr<std::vector<SetSummary>>> FetchSets(Core* core,
                                                         std::string path,
-                                                        bool unpublished) {
-  const io::TimeNs deadline = core->Deadline();
+                                                        bool unpublished,
+                                                        io::TimeNs deadline) {
   std::vector<SetSummary> sets;
   std::string after;
   while (true) {
@@ -35,21 +33,22 @@ Task<absl::StatusOr<std::vector<SetSummary>>> FetchSets(Core* core,
   }
 }
 
-Task<absl::Status> RemoveSetOnLoop(Core* core, std::string path) {
+Task<absl::Status> RemoveSetAt(Core* core, std::string path,
+                               io::TimeNs deadline) {
   wire::RemoveSetRequest request;
   request.set_path(path);
   auto response = co_await core->Mutate<wire::RemoveSetResponse>(
-      Method::kRemoveSet, std::move(request), core->Deadline());
+      Method::kRemoveSet, std::move(request), deadline);
   co_return response.status();
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<SetSummary>> ListSets(Cluster* cluster,
                                                  const std::string& path,
                                                  bool unpublished) {
   auto sets = cluster->core()->Run<absl::StatusOr<std::vector<SetSummary>>>(
-      [&](Core* core) { return FetchSets(core, path, unpublished); });
+      [&](Core* core) {
+        return FetchSets(core, path, unpublished, core->Deadline());
+      });
   if (!sets.ok()) {
     return Annotate(sets.status(), format::EscapeForDisplay(path));
   }
@@ -57,8 +56,9 @@ absl::StatusOr<std::vector<SetSummary>> ListSets(Cluster* cluster,
 }
 
 absl::Status RemoveSet(Cluster* cluster, const std::string& path) {
-  return Annotate(cluster->core()->Run<absl::Status>(
-                      [&](Core* core) { return RemoveSetOnLoop(core, path); }),
+  return Annotate(cluster->core()->Run<absl::Status>([&](Core* core) {
+    return RemoveSetAt(core, path, core->Deadline());
+  }),
                   format::EscapeForDisplay(path));
 }
 

@@ -54,6 +54,8 @@ std::string DefaultName() {
 absl::StatusOr<std::unique_ptr<ClusterCore>> ClusterCore::Connect(
     Options options) {
   if (options.name.empty()) options.name = DefaultName();
+  if (!options.uid) options.uid = getuid();
+  if (!options.gid) options.gid = getgid();
   io::LoopOptions loop;
   loop.pool_large_buffers = kPoolLargeBuffers;
   loop.pool_lazy = true;

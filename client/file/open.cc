@@ -32,8 +32,13 @@ Task<absl::StatusOr<wire::Attributes>> FindOrCreate(Core* core,
   co_return created->attributes;
 }
 
+}  // namespace
+
 Task<absl::StatusOr<std::unique_ptr<OpenFile>>> OpenOnLoop(
     Core* core, std::string path, OpenOptions options) {
+  if (options.truncate && !options.write) {
+    co_return absl::InvalidArgumentError("truncate needs write");
+  }
   const io::TimeNs deadline = core->Deadline();
   absl::StatusOr<wire::Attributes> found =
       co_await FindOrCreate(core, path, options, deadline);
@@ -50,14 +55,9 @@ Task<absl::StatusOr<std::unique_ptr<OpenFile>>> OpenOnLoop(
   co_return file;
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<File>> OpenPath(ClusterCore* cluster,
                                                const std::string& path,
                                                OpenOptions options) {
-  if (options.truncate && !options.write) {
-    return absl::InvalidArgumentError("truncate needs write");
-  }
   auto opened = cluster->Run<absl::StatusOr<std::unique_ptr<OpenFile>>>(
       [&](Core* core) { return OpenOnLoop(core, path, options); });
   if (!opened.ok()) return opened.status();

@@ -1,7 +1,5 @@
 #include "client/names/operations.h"
 
-#include <unistd.h>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "format/path/names.h"
@@ -43,8 +41,8 @@ Task<absl::StatusOr<Created>> CreatePath(Core* core, std::string path,
   request.set_name(where->name);
   request.set_type(static_cast<uint32_t>(spec.type));
   request.set_mode(spec.mode);
-  request.set_uid(getuid());
-  request.set_gid(getgid());
+  request.set_uid(core->options().uid.value_or(0));
+  request.set_gid(core->options().gid.value_or(0));
   request.set_symlink(spec.symlink);
   request.set_open_existing(spec.open_existing);
   auto response = co_await core->Mutate<wire::CreateResponse>(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "format/wire/common.pb.h"
 #include "io/rpc/limits.h"
@@ -235,13 +236,17 @@ void ClientConnection::Break(std::string why) {
   if (on_break_) on_break_();
   // A call that is being received is finished by the read loop, when the kernel
   // has given its memory back.
-  absl::erase_if(pending_, [this](const auto& entry) {
-    PendingCall* const call = entry.second;
-    if (call->receiving) return false;
+  std::vector<uint64_t> lost;
+  for (const auto& [id, call] : pending_) {
+    if (!call->receiving) lost.push_back(id);
+  }
+  // A hash table's order changes from run to run; a seed's must not.
+  std::sort(lost.begin(), lost.end());
+  for (const uint64_t id : lost) {
+    PendingCall* const call = pending_.extract(id).mapped();
     call->lost = true;
     call->Finish(Lost());
-    return true;
-  });
+  }
 }
 
 absl::Status ClientConnection::Lost() const {

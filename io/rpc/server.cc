@@ -1,6 +1,6 @@
 #include "io/rpc/server.h"
 
-#include <unordered_map>
+#include <map>
 #include <utility>
 
 #include "io/rpc/limits.h"
@@ -49,8 +49,8 @@ class RpcServerImpl final : public RpcServer {
   Gate accepting_;
   Gate serving_;
   CancelToken closing_;
-  std::unordered_map<uint64_t, Listener*> listeners_;  // Accept() owns them.
-  std::unordered_map<uint64_t, std::unique_ptr<ServerConnection>> connections_;
+  std::map<uint64_t, Listener*> listeners_;  // Accept() owns them.
+  std::map<uint64_t, std::unique_ptr<ServerConnection>> connections_;
   uint64_t next_id_ = 1;
   bool closed_ = false;
 };

@@ -39,12 +39,12 @@ NodeId World::AddNode() {
   return node;
 }
 
-SimEnv* World::Start(NodeId node) {
+SimEnv* World::Start(NodeId node, uint32_t pool_large_buffers) {
   NodeAt(node);  // Checks.
   network_->set_powered(node, true);
   const uint64_t process = processes_.size() + 1;
   processes_.push_back(std::make_unique<SimEnv>(
-      this, node, process, random_.Next(), options_.pool_large_buffers));
+      this, node, process, random_.Next(), pool_large_buffers));
   Note(Trace::kStart, process, node.value, 0);
   return processes_.back().get();
 }

@@ -77,7 +77,10 @@ class World : public io::Executor {
 
   NodeId AddNode();
   // A new process on `node`; lives as long as the World.
-  SimEnv* Start(NodeId node);
+  SimEnv* Start(NodeId node) {
+    return Start(node, options_.pool_large_buffers);
+  }
+  SimEnv* Start(NodeId node, uint32_t pool_large_buffers);
   // As kill -9: locks and sockets go, what was written stays in the cache.
   void Kill(SimEnv* process);
   // Kills every process of the node and loses what was not flushed.

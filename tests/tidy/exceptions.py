@@ -18,7 +18,5 @@ EXCEPTIONS = (
     ("client/api/cluster.cc", "process-call",
      "the environment variable that names the cluster is part of the API"),
     ("client/core/cluster_core.cc", "process-call",
-     "host and process id, once, as this client's name in others' messages"),
-    ("client/names/operations.cc", "process-call",
-     "new files belong to the calling user, as in any file system"),
+     "name and owner of the process, once: defaults of its options"),
 )
