@@ -31,14 +31,20 @@ io::Task<absl::Status> Connection::Send(size_t side, io::ConstBytes from) {
   End& self = ends_[side];
   End& peer = Peer(side);
   CAIRN_CO_RETURN_IF_ERROR(CheckSending(side));
+  uint64_t tiny_bytes = network_->DrawTinyBytes(id_);
   while (!from.empty()) {
     while (peer.window_used >= network_->window_bytes()) {
       co_await self.writable.Wait();
       CAIRN_CO_RETURN_IF_ERROR(CheckSending(side));
     }
     const uint64_t room = network_->window_bytes() - peer.window_used;
-    const io::ConstBytes part = from.first(
-        network_->SegmentBytes(std::min<uint64_t>(room, from.size())));
+    uint64_t size =
+        network_->SegmentBytes(std::min<uint64_t>(room, from.size()));
+    if (tiny_bytes > 0) {
+      --tiny_bytes;
+      size = 1;
+    }
+    const io::ConstBytes part = from.first(size);
     peer.window_used += part.size();
     Segment segment{Kind::kData, {part.begin(), part.end()}};
     Launch(1 - side, std::move(segment));
@@ -110,6 +116,9 @@ void Connection::Arrive(size_t to_side) {
   if (end.under_way.empty()) return;  // Lost with the sender's power.
   if (end.stalled > 0 || IsCut(to_side) ||
       !network_->powered(end.endpoint.node)) {
+    if (end.stalled == 0 && IsCut(to_side)) {
+      network_->Fired(FaultKind::kLinkCut, id_);
+    }
     ++end.stalled;
     return;
   }
@@ -117,11 +126,42 @@ void Connection::Arrive(size_t to_side) {
   end.under_way.pop_front();
   network_->world()->Note(Trace::kArrival, end.env->process(), id_,
                           segment.bytes.size());
-  if (segment.kind == Kind::kData && network_->DrawReset()) {
-    Break();
-    return;
+  if (SurvivesFaults(to_side, &segment)) Deliver(to_side, std::move(segment));
+}
+
+bool Connection::SurvivesFaults(size_t to_side, Segment* segment) {
+  if (segment->kind != Kind::kData) return true;
+  const std::optional<StreamHit> hit =
+      network_->DrawHit(ends_[1 - to_side].endpoint.node,
+                        ends_[to_side].endpoint.node, segment->bytes.size());
+  if (!hit) return true;
+  if (hit->kind == StreamFault::Kind::kFlip) {
+    uint8_t& byte = segment->bytes[hit->at];
+    byte = static_cast<uint8_t>(byte ^ network_->DrawBit());
+    network_->Fired(FaultKind::kCorruptSegment, id_);
+    return true;
   }
-  Deliver(to_side, std::move(segment));
+  segment->bytes.resize(hit->at);
+  if (hit->at > 0) Deliver(to_side, std::move(*segment));
+  if (hit->kind == StreamFault::Kind::kReset) {
+    Break();
+  } else {
+    EndEarly(to_side);
+  }
+  return false;
+}
+
+// As when something on the way closed both halves.
+void Connection::EndEarly(size_t to_side) {
+  End& end = ends_[to_side];
+  End& sender = Peer(to_side);
+  network_->Fired(FaultKind::kEarlyEnd, id_);
+  end.under_way.clear();
+  end.stalled = 0;
+  end.end_arrived = true;
+  sender.reset = true;
+  Wake(0);
+  Wake(1);
 }
 
 void Connection::Deliver(size_t to_side, Segment segment) {
@@ -130,7 +170,7 @@ void Connection::Deliver(size_t to_side, Segment segment) {
     end.reset = true;
   } else if (segment.kind == Kind::kEnd) {
     end.end_arrived = true;
-  } else if (end.closed) {
+  } else if (end.closed || end.reset) {
     // Nobody will read it: the kernel answers with a reset.
     Acknowledge(to_side, segment.bytes.size());
     Launch(1 - to_side, Segment{Kind::kReset, {}});
@@ -155,6 +195,7 @@ void Connection::Die(size_t side, bool silent) {
   const bool was_closed = std::exchange(ends_[side].closed, true);
   Wake(side);
   if (was_closed) return;
+  if (silent) network_->Fired(FaultKind::kHalfOpen, id_);
   LoseUnsent(1 - side);
   if (!silent) Launch(1 - side, Segment{Kind::kReset, {}});
 }
@@ -171,6 +212,9 @@ void Connection::LoseUnsent(size_t to_side) {
 }
 
 void Connection::Break() {
+  if (!ends_[0].reset || !ends_[1].reset) {
+    network_->Fired(FaultKind::kConnectionReset, id_);
+  }
   for (const size_t side : {size_t{0}, size_t{1}}) {
     ends_[side].reset = true;
     ends_[side].under_way.clear();

@@ -79,6 +79,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void PlanArrival(size_t to_side);
   void Arrive(size_t to_side);
   void Deliver(size_t to_side, Segment segment);
+  // Does to the segment what hits it; false: it was dealt with.
+  bool SurvivesFaults(size_t to_side, Segment* segment);
+  void EndEarly(size_t to_side);
   void Acknowledge(size_t receiver_side, uint64_t bytes);
   void LoseUnsent(size_t to_side);
   uint64_t Take(End* end, io::MutableBytes to);

@@ -34,7 +34,10 @@ std::vector<std::string> Components(std::string_view path) {
 }  // namespace
 
 Disk::Disk(DiskOptions options, uint64_t seed)
-    : options_(options), random_(seed), root_(NewInode(true)) {}
+    : options_(options),
+      random_(seed),
+      root_(NewInode(true)),
+      faults_(Random::Mix(~seed)) {}
 
 InodePtr Disk::NewInode(bool is_directory) {
   return std::make_shared<Inode>(++inodes_made_, is_directory, &used_bytes_);
@@ -67,15 +70,26 @@ absl::StatusOr<InodePtr> Disk::FindDirectory(std::string_view path) const {
   return place.inode;
 }
 
-void Disk::Do(DirectoryOp op) {
-  for (const NameChange& change : op) {
+absl::Status Disk::Full() {
+  Fired(FaultKind::kDiskFull, 0);
+  return absl::ResourceExhaustedError("ENOSPC: the disk is full");
+}
+
+// Names take no space here, but a full disk has none for another.
+absl::Status Disk::CheckRoomForName(std::string_view path) {
+  if (Space().free_bytes > 0) return absl::OkStatus();
+  return Annotate(Full(), path);
+}
+
+void Disk::Do(std::vector<NameChange> changes) {
+  for (const NameChange& change : changes) {
     if (change.target == nullptr) {
       change.directory->entries.erase(change.name);
     } else {
       change.directory->entries[change.name] = change.target;
     }
   }
-  pending_.push_back(std::move(op));
+  pending_.push_back({std::move(changes)});
 }
 
 absl::StatusOr<InodePtr> Disk::Open(std::string_view path,
@@ -83,6 +97,7 @@ absl::StatusOr<InodePtr> Disk::Open(std::string_view path,
   CAIRN_ASSIGN_OR_RETURN(Place place, Find(path));
   if (place.inode == nullptr) {
     if (!options.create) return NotFound(path);
+    CAIRN_RETURN_IF_ERROR(CheckRoomForName(path));
     InodePtr file = NewInode(false);
     Do({{place.parent, place.name, file}});
     return file;
@@ -100,6 +115,7 @@ absl::Status Disk::MakeDirectory(std::string_view path) {
   if (place.inode != nullptr) {
     return absl::AlreadyExistsError(absl::StrCat(AbslText(path), ": EEXIST"));
   }
+  CAIRN_RETURN_IF_ERROR(CheckRoomForName(path));
   Do({{place.parent, place.name, NewInode(true)}});
   return absl::OkStatus();
 }
@@ -155,7 +171,7 @@ absl::Status Disk::Remove(std::string_view path) {
 }
 
 void Disk::MakeDurable(const DirectoryOp& op) {
-  for (const NameChange& change : op) {
+  for (const NameChange& change : op.changes) {
     if (change.target == nullptr) {
       change.directory->durable_entries.erase(change.name);
     } else {
@@ -164,20 +180,25 @@ void Disk::MakeDurable(const DirectoryOp& op) {
   }
 }
 
-absl::Status Disk::SyncDirectory(std::string_view path) {
-  CAIRN_ASSIGN_OR_RETURN(const InodePtr directory, FindDirectory(path));
+std::vector<bool> Disk::CoveredBy(const Inode* directory) const {
   // An operation on two directories pulls in what came before it in the other.
-  std::set<const Inode*> touched = {directory.get()};
-  std::vector<bool> flush(pending_.size(), false);
+  std::set<const Inode*> touched = {directory};
+  std::vector<bool> covered(pending_.size(), false);
   for (size_t i = pending_.size(); i-- > 0;) {
-    for (const NameChange& change : pending_[i]) {
-      flush[i] = flush[i] || touched.contains(change.directory.get());
+    for (const NameChange& change : pending_[i].changes) {
+      covered[i] = covered[i] || touched.contains(change.directory.get());
     }
-    if (!flush[i]) continue;
-    for (const NameChange& change : pending_[i]) {
+    if (!covered[i]) continue;
+    for (const NameChange& change : pending_[i].changes) {
       touched.insert(change.directory.get());
     }
   }
+  return covered;
+}
+
+absl::Status Disk::SyncDirectory(std::string_view path) {
+  CAIRN_ASSIGN_OR_RETURN(const InodePtr directory, FindDirectory(path));
+  const std::vector<bool> flush = CoveredBy(directory.get());
   std::vector<DirectoryOp> left;
   for (size_t i = 0; i < pending_.size(); ++i) {
     if (flush[i]) {
@@ -211,14 +232,14 @@ absl::Status Disk::Read(Inode* file, uint64_t offset, io::MutableBytes to) {
 absl::StatusOr<uint64_t> Disk::Write(Inode* file, uint64_t offset,
                                      io::ConstBytes from) {
   if (file->data.GrowthOfWrite(offset, from.size()) > Space().free_bytes) {
-    return absl::ResourceExhaustedError("ENOSPC: the disk is full");
+    return Full();
   }
   return file->data.Write(offset, from);
 }
 
 absl::Status Disk::Reserve(Inode* file, uint64_t size_bytes) {
   if (file->data.GrowthOfReserve(size_bytes) > Space().free_bytes) {
-    return absl::ResourceExhaustedError("ENOSPC: the disk is full");
+    return Full();
   }
   file->data.Reserve(size_bytes);
   return absl::OkStatus();
@@ -241,28 +262,14 @@ void Disk::UnlockAllOf(uint64_t process) {
   });
 }
 
-absl::Status Disk::NextFault(DiskOp op, std::string_view path) {
-  absl::Status status;
-  for (DiskFault& fault : faults_) {
-    if (fault.op != op || fault.times == 0) continue;
-    if (path.find(fault.path_contains) == path.npos) continue;
-    if (fault.nth > 1) {
-      --fault.nth;
-      continue;
-    }
-    --fault.times;
-    status = fault.status;
-  }
-  return status;
-}
-
 io::TimeNs Disk::Latency(uint64_t size_bytes) {
-  return random_.Between(options_.latency_ns_min, options_.latency_ns_max) +
-         size_bytes * io::kMicrosecond / options_.bytes_per_microsecond;
+  return Slowed(
+      random_.Between(options_.latency_ns_min, options_.latency_ns_max) +
+      size_bytes * io::kMicrosecond / options_.bytes_per_microsecond);
 }
 
 io::TimeNs Disk::SyncLatency() {
-  return random_.Between(options_.latency_ns_min, options_.sync_ns_max);
+  return Slowed(random_.Between(options_.latency_ns_min, options_.sync_ns_max));
 }
 
 absl::Status Disk::CorruptFile(std::string_view path, uint64_t offset,
@@ -282,6 +289,7 @@ void Disk::Crash(const CrashOptions& options) {
   CrashNames(options);
   CrashTree(root_.get(), options);
   locks_.clear();
+  hung_ = false;
 }
 
 void Disk::CrashNames(const CrashOptions& options) {
@@ -289,11 +297,13 @@ void Disk::CrashNames(const CrashOptions& options) {
   for (const DirectoryOp& op : pending_) {
     bool survives = options.unflushed == Unflushed::kKeepAll ||
                     (options.unflushed == Unflushed::kRandom && FlipCoin());
-    for (const NameChange& change : op) {
+    survives = survives && !op.doomed;
+    for (const NameChange& change : op.changes) {
       survives = survives && !cut.contains(change.directory.get());
     }
     if (survives) MakeDurable(op);
-    for (const NameChange& change : op) {
+    if (!survives) Fired(FaultKind::kUnflushedLost, 0);
+    for (const NameChange& change : op.changes) {
       if (!survives) cut.insert(change.directory.get());
     }
   }
@@ -302,7 +312,13 @@ void Disk::CrashNames(const CrashOptions& options) {
 
 void Disk::CrashTree(Inode* inode, const CrashOptions& options) {
   if (!inode->is_directory) {
-    inode->data.Crash(options, &random_);
+    const FileData::Losses losses = inode->data.Crash(options, &random_);
+    for (uint64_t i = 0; i < losses.whole; ++i) {
+      Fired(FaultKind::kUnflushedLost, inode->number);
+    }
+    for (uint64_t i = 0; i < losses.torn; ++i) {
+      Fired(FaultKind::kTornWrite, inode->number);
+    }
     return;
   }
   inode->entries = inode->durable_entries;

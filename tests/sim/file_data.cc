@@ -12,17 +12,6 @@ bool Overlap(std::pair<uint64_t, uint64_t> a, std::pair<uint64_t, uint64_t> b) {
   return a.first < b.second && b.first < a.second;
 }
 
-// How many bytes of an unflushed write a loss of power leaves.
-uint64_t SurvivingBytes(uint64_t size_bytes, const CrashOptions& options,
-                        Random* random) {
-  if (options.unflushed == Unflushed::kKeepAll) return kWholeWrite;
-  if (options.unflushed == Unflushed::kDropAll) return 0;
-  const uint64_t fate = random->Below(options.tear ? 3 : 2);
-  if (fate == 0) return 0;
-  if (fate == 1) return kWholeWrite;
-  return random->Between(0, size_bytes / kSectorBytes) * kSectorBytes;
-}
-
 }  // namespace
 
 uint64_t FileData::GrowthOfWrite(uint64_t offset, uint64_t size_bytes) const {
@@ -36,6 +25,7 @@ uint64_t FileData::GrowthOfReserve(uint64_t size_bytes) const {
 }
 
 uint64_t FileData::Write(uint64_t offset, format::ConstBytes from) {
+  KeepReplaced(offset, from.size());
   cached_.Write(offset, from);
   std::vector<uint8_t> copy(from.begin(), from.end());
   unflushed_.push_back({++last_change_, false, offset, std::move(copy)});
@@ -63,7 +53,7 @@ uint64_t FileData::Reserve(uint64_t size_bytes) {
 void FileData::FlushUpTo(uint64_t change) {
   size_t count = 0;
   while (count < unflushed_.size() && unflushed_[count].number <= change) {
-    Apply(unflushed_[count++], kWholeWrite);
+    Apply(unflushed_[count++], &durable_, kWholeWrite);
   }
   unflushed_.erase(unflushed_.begin(),
                    unflushed_.begin() + static_cast<ptrdiff_t>(count));
@@ -79,7 +69,7 @@ void FileData::FlushOne(uint64_t change) {
   std::vector<Change> left;
   for (size_t i = 0; i < unflushed_.size(); ++i) {
     if (i < covered.size() && covered[i]) {
-      Apply(unflushed_[i], kWholeWrite);
+      Apply(unflushed_[i], &durable_, kWholeWrite);
     } else {
       left.push_back(std::move(unflushed_[i]));
     }
@@ -109,15 +99,123 @@ std::vector<bool> FileData::CoveredBy(size_t index) const {
   return covered;
 }
 
-void FileData::Crash(const CrashOptions& options, Random* random) {
+FileData::Fate FileData::Survive(const Change& change,
+                                 const CrashOptions& options, Random* random) {
+  if (change.doomed || options.unflushed == Unflushed::kDropAll) {
+    return Fate::kGone;
+  }
+  const uint64_t draw = options.unflushed == Unflushed::kKeepAll
+                            ? 1
+                            : random->Below(options.tear ? 3 : 2);
+  if (draw == 0) return Fate::kGone;
+  if (draw == 1) {
+    Apply(change, &durable_, kWholeWrite);
+    return Fate::kWhole;
+  }
+  const uint64_t kept = ApplyTorn(change, options.scatter, random);
+  if (kept == 0) return Fate::kGone;
+  return kept < change.bytes.size() ? Fate::kTorn : Fate::kWhole;
+}
+
+// Returns how many bytes survive: whole sectors. None of a resize.
+uint64_t FileData::ApplyTorn(const Change& change, bool scatter,
+                             Random* random) {
+  const uint64_t sectors = change.bytes.size() / kSectorBytes;
+  if (!scatter) {
+    const uint64_t kept = random->Between(0, sectors) * kSectorBytes;
+    if (kept > 0) Apply(change, &durable_, kept);
+    return kept;
+  }
+  const format::ConstBytes bytes(change.bytes);
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < sectors; ++i) {
+    if (random->OneIn(2)) continue;
+    const uint64_t at = i * kSectorBytes;
+    durable_.Write(change.offset + at, bytes.subspan(at, kSectorBytes));
+    kept += kSectorBytes;
+  }
+  return kept;
+}
+
+FileData::Losses FileData::Crash(const CrashOptions& options, Random* random) {
+  Losses losses;
   for (const Change& change : unflushed_) {
-    const uint64_t bytes = SurvivingBytes(change.bytes.size(), options, random);
-    if (bytes > 0) Apply(change, bytes);
+    const Fate fate = Survive(change, options, random);
+    losses.whole += fate == Fate::kGone ? 1 : 0;
+    losses.torn += fate == Fate::kTorn ? 1 : 0;
   }
   unflushed_.clear();
   cached_ = durable_;
   reserved_bytes_ = std::min(reserved_bytes_, cached_.size_bytes());
   Charge();
+  return losses;
+}
+
+void FileData::ForgetUpTo(uint64_t change) {
+  std::erase_if(unflushed_,
+                [change](const Change& c) { return c.number <= change; });
+}
+
+bool FileData::DoomUpTo(uint64_t change) {
+  bool any = false;
+  for (Change& waiting : unflushed_) {
+    if (waiting.number > change) break;
+    any = waiting.doomed = true;
+  }
+  return any;
+}
+
+bool FileData::DoomOne(uint64_t change) {
+  for (Change& waiting : unflushed_) {
+    if (waiting.number == change) return waiting.doomed = true;
+  }
+  return false;
+}
+
+void FileData::DropCache() {
+  cached_ = durable_;
+  for (const Change& change : unflushed_) Apply(change, &cached_, kWholeWrite);
+  Charge();
+}
+
+void FileData::KeepReplaced(uint64_t offset, uint64_t size_bytes) {
+  const uint64_t size = cached_.size_bytes();
+  const uint64_t count = std::min(size_bytes, size - std::min(offset, size));
+  // Nothing was there before, and nothing is remembered: zeros.
+  const uint64_t pages = SparseBytes().MissingBytes(offset, count);
+  if (cached_.MissingBytes(offset, count) == pages &&
+      replaced_.MissingBytes(offset, count) == pages) {
+    return;
+  }
+  std::vector<uint8_t> old(count);
+  cached_.Read(offset, old);
+  replaced_.Write(offset, old);
+}
+
+void FileData::ReadReplaced(uint64_t offset, format::MutableBytes to) const {
+  std::fill(to.begin(), to.end(), uint8_t{0});
+  const uint64_t size = replaced_.size_bytes();
+  if (offset >= size) return;
+  replaced_.Read(offset,
+                 to.first(std::min<uint64_t>(to.size(), size - offset)));
+}
+
+uint64_t FileData::StoredByte(uint64_t page, Random* random) const {
+  return cached_.StoredPage(page) * SparseBytes::kPageBytes +
+         random->Below(SparseBytes::kPageBytes);
+}
+
+bool FileData::IsSettled(uint64_t offset) const {
+  if (offset >= std::min(durable_.size_bytes(), cached_.size_bytes())) {
+    return false;
+  }
+  return std::none_of(
+      unflushed_.begin(), unflushed_.end(), [offset](const Change& change) {
+        return change.is_resize
+                   ? change.offset <= offset
+                   : change.offset <= offset &&
+                         offset < change.offset + change.bytes.size();
+      });
 }
 
 void FileData::Flip(uint64_t offset, uint8_t mask) {
@@ -131,14 +229,15 @@ void FileData::Flip(uint64_t offset, uint8_t mask) {
   }
 }
 
-void FileData::Apply(const Change& change, uint64_t bytes_max) {
+void FileData::Apply(const Change& change, SparseBytes* to,
+                     uint64_t bytes_max) {
   if (change.is_resize) {
-    durable_.Resize(change.offset);
+    to->Resize(change.offset);
     return;
   }
   const format::ConstBytes bytes(change.bytes);
-  durable_.Write(change.offset,
-                 bytes.first(std::min<uint64_t>(bytes.size(), bytes_max)));
+  to->Write(change.offset,
+            bytes.first(std::min<uint64_t>(bytes.size(), bytes_max)));
 }
 
 void FileData::Charge() {

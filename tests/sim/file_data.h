@@ -25,6 +25,8 @@ struct CrashOptions {
   Unflushed unflushed = Unflushed::kRandom;
   // With kRandom: a write may keep only a prefix of whole sectors.
   bool tear = true;
+  // A torn write keeps each of its sectors or not, instead of a prefix.
+  bool scatter = false;
   // Peers are not told: their connections to the node stay half open until
   // they send something to the node after it is up again.
   bool half_open = false;
@@ -48,6 +50,8 @@ class FileData {
   void Read(uint64_t offset, format::MutableBytes to) const {
     cached_.Read(offset, to);
   }
+  // What the range held before its last write; zeros: nothing.
+  void ReadReplaced(uint64_t offset, format::MutableBytes to) const;
   // These return the number of the change.
   uint64_t Write(uint64_t offset, format::ConstBytes from);
   uint64_t Resize(uint64_t size_bytes);
@@ -58,13 +62,31 @@ class FileData {
   void FlushUpTo(uint64_t change);
   // Makes durable that change, and the earlier ones it lies over.
   void FlushOne(uint64_t change);
-  // A failed flush: the cache still shows the changes, no later flush will
-  // write them.
-  void ForgetUnflushed() { unflushed_.clear(); }
+  // A failed flush: the cache still shows the changes up to `change`, no later
+  // flush will write them.
+  void ForgetUpTo(uint64_t change);
+  // A flush that lied: a loss of power takes them, unless a later flush covers
+  // them. False: there were none.
+  bool DoomUpTo(uint64_t change);
+  bool DoomOne(uint64_t change);
+  // The cache is read from the device again.
+  void DropCache();
 
-  void Crash(const CrashOptions& options, Random* random);
+  struct Losses {  // Of changes that were not flushed.
+    uint64_t whole = 0;
+    uint64_t torn = 0;
+  };
+  Losses Crash(const CrashOptions& options, Random* random);
   // Inverts the bits of `mask` in the cache and on the device.
   void Flip(uint64_t offset, uint8_t mask);
+
+  // Pages in use; the offset of a seeded byte in them (may be past the end).
+  uint64_t stored_pages() const {
+    return cached_.stored_bytes() / SparseBytes::kPageBytes;
+  }
+  uint64_t StoredByte(uint64_t page, Random* random) const;
+  // Whether the byte is on the device and no change waits to overwrite it.
+  bool IsSettled(uint64_t offset) const;
 
  private:
   struct Change {
@@ -72,9 +94,16 @@ class FileData {
     bool is_resize;
     uint64_t offset;  // For a resize: the new size.
     std::vector<uint8_t> bytes;
+    bool doomed = false;  // A flush lied about it.
   };
   void Charge();
-  void Apply(const Change& change, uint64_t bytes_max);
+  enum class Fate { kGone, kTorn, kWhole };
+  // Applies what a loss of power leaves of the change.
+  Fate Survive(const Change& change, const CrashOptions& options,
+               Random* random);
+  uint64_t ApplyTorn(const Change& change, bool scatter, Random* random);
+  void KeepReplaced(uint64_t offset, uint64_t size_bytes);
+  static void Apply(const Change& change, SparseBytes* to, uint64_t bytes_max);
   std::vector<bool> CoveredBy(size_t index) const;
 
   uint64_t* const used_bytes_;
@@ -83,6 +112,7 @@ class FileData {
   uint64_t last_change_ = 0;
   SparseBytes cached_;
   SparseBytes durable_;
+  SparseBytes replaced_;  // What overwrites took away, for stale reads.
   std::vector<Change> unflushed_;  // In order of number.
 };
 

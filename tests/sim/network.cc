@@ -36,7 +36,10 @@ std::string ToString(const Endpoint& endpoint) {
 }
 
 Network::Network(World* world, NetworkOptions options, uint64_t seed)
-    : world_(world), options_(options), random_(seed) {
+    : world_(world),
+      options_(options),
+      random_(seed),
+      faults_(sim::Random::Mix(~seed)) {
   CAIRN_CHECK(options.window_bytes > 0 && options.segment_bytes_max > 0);
 }
 
@@ -138,7 +141,20 @@ void Network::Heal(NodeId a, NodeId b) {
 
 void Network::HealAll() {
   cuts_.clear();
+  slow_.clear();
   for (const auto& [id, connection] : connections_) connection->Heal();
+}
+
+void Network::SlowLink(NodeId a, NodeId b, uint64_t factor) {
+  CAIRN_CHECK(factor > 0);
+  for (const auto& link : {std::pair(a, b), std::pair(b, a)}) {
+    slow_.erase(link);
+    if (factor > 1) slow_.emplace(link, Slowness{factor});
+  }
+}
+
+void Network::Fired(FaultKind kind, uint64_t where) {
+  world_->Fired(kind, where);
 }
 
 void Network::Reset(NodeId a, NodeId b) {
@@ -171,9 +187,19 @@ void Network::set_powered(NodeId node, bool powered) {
 }
 
 io::TimeNs Network::Latency(NodeId from, NodeId to) {
-  const io::TimeNs latency =
+  io::TimeNs latency =
       random_.Between(options_.latency_ns_min, options_.latency_ns_max);
-  return from == to ? latency / kLocalSpeedup : latency;
+  if (from == to) latency /= kLocalSpeedup;
+  const auto slow = slow_.find({from, to});
+  if (slow != slow_.end()) {
+    latency *= slow->second.factor;
+    if (!std::exchange(slow->second.noted, true)) {
+      Fired(FaultKind::kSlowLink, to.value);
+    }
+  }
+  const io::TimeNs spike = faults_.DrawSpike();
+  if (spike > 0) Fired(FaultKind::kLatencySpike, spike);
+  return latency + spike;
 }
 
 // Mostly large, sometimes a few bytes, so that reassembly is tried.
@@ -186,6 +212,24 @@ uint64_t Network::SegmentBytes(uint64_t bytes_max) {
 
 bool Network::DrawReset() {
   return options_.reset_one_in > 0 && random_.OneIn(options_.reset_one_in);
+}
+
+uint64_t Network::DrawTinyBytes(uint64_t connection) {
+  const uint64_t bytes = faults_.DrawTinyBytes();
+  if (bytes > 0) Fired(FaultKind::kTinySegments, connection);
+  return bytes;
+}
+
+std::optional<StreamHit> Network::DrawHit(NodeId from, NodeId to,
+                                          uint64_t size_bytes) {
+  std::optional<StreamHit> hit = faults_.Draw(from, to, size_bytes);
+  if (hit || !DrawReset()) return hit;
+  const uint64_t at = faults_.random()->Below(size_bytes);
+  return StreamHit{StreamFault::Kind::kReset, at};
+}
+
+uint8_t Network::DrawBit() {
+  return static_cast<uint8_t>(1u << faults_.random()->Below(8));
 }
 
 std::string Network::Describe() const {

@@ -10,7 +10,9 @@
 //            direction from arriving until Heal(), as TCP sees a lost link;
 //            Reset() breaks connections at once; a process that dies resets
 //            its connections. Data to a node without power is sent again when
-//            it is up, and answered with a reset.
+//            it is up, and answered with a reset. Slow links and latency spikes
+//            keep the order of bytes; since the window is bounded, a slow link
+//            also carries less. More in tests/sim/network_faults.h.
 // Errors:    connection refused, reset or timed out: kUnavailable.
 #pragma once
 
@@ -24,6 +26,8 @@
 #include <utility>
 
 #include "io/env.h"
+#include "tests/sim/fault_kind.h"
+#include "tests/sim/network_faults.h"
 #include "tests/sim/node_id.h"
 #include "tests/sim/random.h"
 
@@ -62,10 +66,19 @@ class Network {
   void Partition(NodeId a, NodeId b);  // Both ways.
   void Isolate(NodeId node);           // From every node there is now.
   void Heal(NodeId a, NodeId b);       // Both ways.
-  void HealAll();
+  void HealAll();                      // Slow links too.
+  // Packets between the two take `factor` times as long, both ways; 1: as
+  // usual.
+  void SlowLink(NodeId a, NodeId b, uint64_t factor);
   // Breaks every connection between the two; both sides see a reset.
   void Reset(NodeId a, NodeId b);
+  // A drawn reset lets a seeded part of its segment through first.
   void set_reset_one_in(uint64_t segments) { options_.reset_one_in = segments; }
+  void set_fault_rates(const NetworkFaultRates& rates) {
+    faults_.set_rates(rates);
+  }
+  void Fail(const StreamFault& fault) { faults_.Arm(fault); }
+  void ClearFaults() { faults_.Disarm(); }  // Armed ones.
 
   // --- For the parts of the simulator.
   void AddNode(NodeId node);
@@ -90,7 +103,13 @@ class Network {
 
   io::TimeNs Latency(NodeId from, NodeId to);
   uint64_t SegmentBytes(uint64_t bytes_max);
+  // How many of a send's first bytes go one by one.
+  uint64_t DrawTinyBytes(uint64_t connection);
   bool DrawReset();
+  std::optional<StreamHit> DrawHit(NodeId from, NodeId to, uint64_t size_bytes);
+  bool DrawRefusal() { return faults_.DrawRefusal(); }
+  uint8_t DrawBit();  // A byte with one bit set.
+  void Fired(FaultKind kind, uint64_t where);
   // How many of `count` segments a dead machine had sent.
   uint64_t DrawKept(uint64_t count) { return random_.Between(0, count); }
   uint64_t window_bytes() const { return options_.window_bytes; }
@@ -102,9 +121,15 @@ class Network {
   World* const world_;
   NetworkOptions options_;
   Random random_;
+  NetworkFaults faults_;
   std::set<NodeId> nodes_;
   std::set<NodeId> dark_;                     // Without power.
   std::set<std::pair<NodeId, NodeId>> cuts_;  // Directions that are cut.
+  struct Slowness {
+    uint64_t factor;
+    bool noted = false;
+  };
+  std::map<std::pair<NodeId, NodeId>, Slowness> slow_;
   std::map<Endpoint, SimListener*> listeners_;
   std::map<NodeId, uint16_t> next_port_;
   uint64_t connections_made_ = 0;

@@ -10,8 +10,6 @@
 namespace cairn::sim {
 namespace {
 
-// 2025-01-01T00:00:00Z.
-constexpr io::TimeNs kWallBaseNs = 1'735'689'600 * io::kSecond;
 constexpr io::TimeNs kBlockingNsMax = io::kMillisecond;
 // As Linux: a connection attempt is sent again, and given up after a while.
 constexpr io::TimeNs kConnectRetryNs = io::kSecond;
@@ -25,6 +23,7 @@ SimEnv::SimEnv(World* world, NodeId node, uint64_t process, uint64_t seed,
       node_(node),
       process_(process),
       random_(seed),
+      hung_(this),
       pool_(this, pool_large_buffers, /*lazy=*/true) {}
 
 absl::Status SimEnv::CheckAlive() const {
@@ -32,7 +31,22 @@ absl::Status SimEnv::CheckAlive() const {
   return absl::UnavailableError("the simulated process is dead");
 }
 
-io::TimeNs SimEnv::WallNs() { return kWallBaseNs + world_->NowNs(); }
+void SimEnv::MarkDead() {
+  alive_ = false;
+  WakeHung();
+}
+
+io::TimeNs SimEnv::NowNs() {
+  return world_->clock(node_)->ToLocal(world_->NowNs());
+}
+
+void SimEnv::AddTimer(io::TimeNs deadline, io::Timer* timer) {
+  world_->AddTimerFor(process_, world_->clock(node_)->ToWorld(deadline), timer);
+}
+
+io::TimeNs SimEnv::WallNs() {
+  return world_->clock(node_)->Wall(world_->NowNs());
+}
 
 void SimEnv::Post(std::function<void()> work) {
   world_->At(world_->NowNs(), Trace::kPost, process_, std::move(work));
@@ -43,16 +57,22 @@ io::Task<void> SimEnv::RunBlocking(std::function<void()> work) {
   work();
 }
 
-io::Task<absl::Status> SimEnv::PassDiskTime() {
-  co_await io::SleepFor(this, disk()->Latency(0));
-  CAIRN_CO_RETURN_IF_ERROR(CheckAlive());
+io::Task<absl::Status> SimEnv::PassDiskTime(io::TimeNs duration) {
+  co_await io::SleepFor(this, duration);
+  if (alive_ && disk()->hung()) disk()->NoteHung();
+  while (alive_ && disk()->hung()) co_await hung_.Wait();
+  co_return CheckAlive();
+}
+
+io::Task<absl::Status> SimEnv::ReachName(std::string path) {
+  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime(disk()->Latency(0)));
   world_->Note(Trace::kName, process_, 0, 0);
-  co_return absl::OkStatus();
+  co_return Annotate(disk()->NameFault(path), path);
 }
 
 io::Task<absl::StatusOr<std::unique_ptr<io::File>>> SimEnv::OpenFile(
     std::string path, io::OpenOptions options) {
-  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime());
+  CAIRN_CO_RETURN_IF_ERROR(co_await ReachName(path));
   absl::StatusOr<InodePtr> inode = disk()->Open(path, options);
   if (!inode.ok()) co_return inode.status();
   std::unique_ptr<io::File> file = std::make_unique<SimFile>(
@@ -61,42 +81,40 @@ io::Task<absl::StatusOr<std::unique_ptr<io::File>>> SimEnv::OpenFile(
 }
 
 io::Task<absl::Status> SimEnv::MakeDirectory(std::string path) {
-  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime());
+  CAIRN_CO_RETURN_IF_ERROR(co_await ReachName(path));
   co_return disk()->MakeDirectory(path);
 }
 
 io::Task<absl::StatusOr<std::vector<std::string>>> SimEnv::ListDirectory(
     std::string path) {
-  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime());
+  CAIRN_CO_RETURN_IF_ERROR(co_await ReachName(path));
   co_return disk()->List(path);
 }
 
 io::Task<absl::StatusOr<std::optional<io::FileInfo>>> SimEnv::Stat(
     std::string path) {
-  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime());
+  CAIRN_CO_RETURN_IF_ERROR(co_await ReachName(path));
   co_return disk()->Stat(path);
 }
 
 io::Task<absl::Status> SimEnv::Rename(std::string from, std::string to) {
-  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime());
+  CAIRN_CO_RETURN_IF_ERROR(co_await ReachName(from));
   co_return disk()->Rename(from, to);
 }
 
 io::Task<absl::Status> SimEnv::Remove(std::string path) {
-  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime());
+  CAIRN_CO_RETURN_IF_ERROR(co_await ReachName(path));
   co_return disk()->Remove(path);
 }
 
 io::Task<absl::Status> SimEnv::SyncDirectory(std::string path) {
-  co_await io::SleepFor(this, disk()->SyncLatency());
-  CAIRN_CO_RETURN_IF_ERROR(CheckAlive());
+  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime(disk()->SyncLatency()));
   world_->Note(Trace::kSync, process_, 0, 0);
-  CAIRN_CO_RETURN_IF_ERROR(disk()->NextFault(DiskOp::kSync, path));
-  co_return disk()->SyncDirectory(path);
+  co_return disk()->FaultySyncDirectory(path);
 }
 
 io::Task<absl::StatusOr<io::DiskSpace>> SimEnv::Space(std::string path) {
-  CAIRN_CO_RETURN_IF_ERROR(co_await PassDiskTime());
+  CAIRN_CO_RETURN_IF_ERROR(co_await ReachName(path));
   const absl::StatusOr<std::optional<io::FileInfo>> info = disk()->Stat(path);
   CAIRN_CO_RETURN_IF_ERROR(info.status());
   if (!info->has_value()) co_return absl::NotFoundError(path);
@@ -121,14 +139,20 @@ io::Task<absl::StatusOr<std::unique_ptr<io::Listener>>> SimEnv::Listen(
 // Waits until a packet to `to` arrives.
 io::Task<absl::Status> SimEnv::AwaitPath(NodeId from, NodeId to,
                                          io::TimeNs deadline) {
+  bool cut_noted = false;
   while (true) {
     const io::TimeNs arrives = NowNs() + network()->Latency(from, to);
     co_await io::SleepUntil(this, std::min(arrives, deadline));
     CAIRN_CO_RETURN_IF_ERROR(CheckAlive());
     if (arrives > deadline) {
+      network()->Fired(FaultKind::kConnectTimeout, to.value);
       co_return absl::DeadlineExceededError("no answer before the deadline");
     }
-    if (!network()->is_cut(from, to) && network()->powered(to)) break;
+    const bool is_cut = network()->is_cut(from, to);
+    if (!is_cut && network()->powered(to)) break;
+    if (is_cut && !std::exchange(cut_noted, true)) {
+      network()->Fired(FaultKind::kLinkCut, to.value);
+    }
     co_await io::SleepUntil(this,
                             std::min(NowNs() + kConnectRetryNs, deadline));
   }
@@ -140,7 +164,7 @@ io::Task<absl::StatusOr<std::shared_ptr<Connection>>> SimEnv::Dial(
   CAIRN_CO_RETURN_IF_ERROR(co_await AwaitPath(node_, to.node, deadline));
   SimListener* const listener = network()->FindListener(to);
   std::shared_ptr<Connection> connection;
-  if (listener != nullptr) {
+  if (listener != nullptr && !network()->DrawRefusal()) {
     Endpoint from;
     from.node = node_;
     from.port = to.unix_path.empty() ? network()->TakePort(node_) : uint16_t{0};
@@ -151,6 +175,7 @@ io::Task<absl::StatusOr<std::shared_ptr<Connection>>> SimEnv::Dial(
   const absl::Status answered = co_await AwaitPath(to.node, node_, deadline);
   if (connection == nullptr) {
     CAIRN_CO_RETURN_IF_ERROR(answered);
+    network()->Fired(FaultKind::kConnectRefused, node_.value);
     co_return absl::UnavailableError("ECONNREFUSED");
   }
   if (!answered.ok()) {

@@ -36,15 +36,18 @@ class SimEnv final : public io::Env {
   }
   // OK, or what every operation of a dead process says.
   absl::Status CheckAlive() const;
-  void MarkDead() { alive_ = false; }  // World::Kill() and Crash().
+  void MarkDead();  // World::Kill() and Crash().
+  // Lets the time of a disk operation pass, and waits while the disk hangs;
+  // then CheckAlive().
+  io::Task<absl::Status> PassDiskTime(io::TimeNs duration);
+  void WakeHung() { hung_.WakeAll(); }
 
-  io::TimeNs NowNs() override { return world_->NowNs(); }
+  // On the node's clock, which may drift from the World's.
+  io::TimeNs NowNs() override;
   void Schedule(std::coroutine_handle<> handle) override {
     world_->ScheduleFor(process_, handle);
   }
-  void AddTimer(io::TimeNs deadline, io::Timer* timer) override {
-    world_->AddTimerFor(process_, deadline, timer);
-  }
+  void AddTimer(io::TimeNs deadline, io::Timer* timer) override;
   bool RemoveTimer(io::Timer* timer) override {
     return world_->RemoveTimer(timer);
   }
@@ -75,8 +78,8 @@ class SimEnv final : public io::Env {
   const char* name() const override { return "sim"; }
 
  private:
-  // Lets the time of one small disk operation pass, then asks CheckAlive().
-  io::Task<absl::Status> PassDiskTime();
+  // The time and the faults of an operation on names.
+  io::Task<absl::Status> ReachName(std::string path);
   io::Task<absl::Status> AwaitPath(NodeId from, NodeId to, io::TimeNs deadline);
   io::Task<absl::StatusOr<std::shared_ptr<Connection>>> Dial(
       Endpoint to, io::TimeNs deadline);
@@ -86,6 +89,7 @@ class SimEnv final : public io::Env {
   const uint64_t process_;
   bool alive_ = true;
   class Random random_;
+  io::WaitQueue hung_;  // Operations on a disk that hangs.
   io::BufferPool pool_;
 };
 

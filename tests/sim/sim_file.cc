@@ -45,22 +45,19 @@ absl::Status SimFile::CheckAligned(uint64_t offset, const void* memory,
 io::Task<absl::Status> SimFile::ReadAt(uint64_t offset, io::MutableBytes to) {
   const InFlight in_flight(this);
   CAIRN_CO_RETURN_IF_ERROR(CheckAligned(offset, to.data(), to.size()));
-  co_await io::SleepFor(env_, env_->disk()->Latency(to.size()));
-  CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await env_->PassDiskTime(env_->disk()->Latency(to.size())));
   env_->world()->Note(Trace::kRead, env_->process(), offset, to.size());
-  CAIRN_CO_RETURN_IF_ERROR(env_->disk()->NextFault(DiskOp::kRead, path_));
-  co_return Annotate(env_->disk()->Read(inode_.get(), offset, to), path_);
+  co_return Annotate(env_->disk()->FaultyRead(inode_.get(), path_, offset, to),
+                     path_);
 }
 
 absl::Status SimFile::Write(uint64_t offset, io::ConstBytes from,
                             uint64_t* change) {
   Disk* const disk = env_->disk();
   env_->world()->Note(Trace::kWrite, env_->process(), offset, from.size());
-  const absl::Status fault = disk->NextFault(DiskOp::kWrite, path_);
-  if (!fault.ok()) from = from.first(disk->PartOf(from.size()));
   const absl::StatusOr<uint64_t> written =
-      disk->Write(inode_.get(), offset, from);
-  CAIRN_RETURN_IF_ERROR(fault);
+      disk->FaultyWrite(inode_.get(), path_, offset, from);
   if (!written.ok()) return Annotate(written.status(), path_);
   *change = *written;
   return absl::OkStatus();
@@ -78,50 +75,46 @@ io::Task<absl::Status> SimFile::WriteAt(uint64_t offset, io::ConstBytes from,
   }
   CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
   // The device takes the bytes early or late: a crash in between finds both.
-  const bool early = env_->disk()->FlipCoin();
+  const bool early = env_->disk()->FlipCoin() && !env_->disk()->hung();
   uint64_t change = 0;
   if (early) CAIRN_CO_RETURN_IF_ERROR(Write(offset, from, &change));
-  co_await io::SleepFor(env_, env_->disk()->Latency(from.size()));
-  CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await env_->PassDiskTime(env_->disk()->Latency(from.size())));
   if (!early) CAIRN_CO_RETURN_IF_ERROR(Write(offset, from, &change));
-  if (options.durable) inode_->data.FlushOne(change);
-  co_return absl::OkStatus();
+  if (!options.durable) co_return absl::OkStatus();
+  co_return Annotate(env_->disk()->FaultyFlush(inode_.get(), path_, change),
+                     path_);
 }
 
 io::Task<absl::Status> SimFile::Sync() {
   const InFlight in_flight(this);
   const uint64_t change = inode_->data.last_change();
-  co_await io::SleepFor(env_, env_->disk()->SyncLatency());
-  CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await env_->PassDiskTime(env_->disk()->SyncLatency()));
   env_->world()->Note(Trace::kSync, env_->process(), inode_->number, change);
-  const absl::Status fault = env_->disk()->NextFault(DiskOp::kSync, path_);
-  if (!fault.ok()) {
-    inode_->data.ForgetUnflushed();  // As a kernel that marks pages clean.
-    co_return fault;
-  }
-  inode_->data.FlushUpTo(change);
-  co_return absl::OkStatus();
+  co_return Annotate(env_->disk()->FaultySync(inode_.get(), path_, change),
+                     path_);
 }
 
 io::Task<absl::StatusOr<uint64_t>> SimFile::SizeBytes() {
   const InFlight in_flight(this);
-  co_await io::SleepFor(env_, env_->disk()->Latency(0));
-  CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await env_->PassDiskTime(env_->disk()->Latency(0)));
   co_return inode_->data.size_bytes();
 }
 
 io::Task<absl::Status> SimFile::Allocate(uint64_t size_bytes) {
   const InFlight in_flight(this);
-  co_await io::SleepFor(env_, env_->disk()->Latency(0));
-  CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await env_->PassDiskTime(env_->disk()->Latency(0)));
   env_->world()->Note(Trace::kWrite, env_->process(), size_bytes, 0);
   co_return Annotate(env_->disk()->Reserve(inode_.get(), size_bytes), path_);
 }
 
 io::Task<absl::Status> SimFile::Truncate(uint64_t size_bytes) {
   const InFlight in_flight(this);
-  co_await io::SleepFor(env_, env_->disk()->Latency(0));
-  CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await env_->PassDiskTime(env_->disk()->Latency(0)));
   env_->world()->Note(Trace::kWrite, env_->process(), size_bytes, 1);
   inode_->data.Resize(size_bytes);
   co_return absl::OkStatus();
@@ -129,8 +122,8 @@ io::Task<absl::Status> SimFile::Truncate(uint64_t size_bytes) {
 
 io::Task<absl::Status> SimFile::LockExclusive() {
   const InFlight in_flight(this);
-  co_await io::SleepFor(env_, env_->disk()->Latency(0));
-  CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
+  CAIRN_CO_RETURN_IF_ERROR(
+      co_await env_->PassDiskTime(env_->disk()->Latency(0)));
   if (!env_->disk()->Lock(inode_.get(), env_->process(), this)) {
     co_return absl::FailedPreconditionError(
         absl::StrCat(path_, ": locked by another process"));

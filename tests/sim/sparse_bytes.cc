@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "format/base/status.h"
 
@@ -17,6 +18,11 @@ uint64_t SparseBytes::MissingBytes(uint64_t offset, uint64_t size_bytes) const {
     ++present;
   }
   return (last - first + 1 - present) * kPageBytes;
+}
+
+uint64_t SparseBytes::StoredPage(uint64_t nth) const {
+  CAIRN_CHECK(nth < pages_.size());
+  return std::next(pages_.begin(), static_cast<ptrdiff_t>(nth))->first;
 }
 
 void SparseBytes::Read(uint64_t offset, format::MutableBytes to) const {

@@ -23,6 +23,9 @@ class SparseBytes {
   // What stored_bytes() would grow by if the range were written.
   uint64_t MissingBytes(uint64_t offset, uint64_t size_bytes) const;
 
+  // The index in the file of the n-th page in memory.
+  uint64_t StoredPage(uint64_t nth) const;
+
   // The range must lie within size_bytes().
   void Read(uint64_t offset, format::MutableBytes to) const;
   // Grows the size when it ends later.

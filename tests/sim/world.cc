@@ -17,32 +17,6 @@ io::Task<void> RunAndMark(io::Task<void> task, bool* done) {
   *done = true;
 }
 
-const char* NameOf(Trace what) {
-  switch (what) {
-    case Trace::kResume:
-      return "resume";
-    case Trace::kTimer:
-      return "timer";
-    case Trace::kPost:
-      return "post";
-    case Trace::kArrival:
-      return "arrival";
-    case Trace::kRead:
-      return "read";
-    case Trace::kWrite:
-      return "write";
-    case Trace::kSync:
-      return "sync";
-    case Trace::kName:
-      return "name";
-    case Trace::kStart:
-      return "start";
-    case Trace::kDeath:
-      return "death";
-  }
-  return "?";
-}
-
 }  // namespace
 
 World::World(WorldOptions options)
@@ -52,18 +26,21 @@ World::World(WorldOptions options)
 
 World::~World() {
   // Segments under way hold connections, which leave the network at their end.
-  events_.clear();
+  events_.Clear();
 }
 
 NodeId World::AddNode() {
-  nodes_.push_back({std::make_unique<Disk>(options_.disk, random_.Next())});
+  nodes_.emplace_back();
+  nodes_.back().disk = std::make_unique<Disk>(options_.disk, random_.Next());
+  nodes_.back().disk->set_on_fault(
+      [this](FaultKind kind, uint64_t where) { Fired(kind, where); });
   const NodeId node(static_cast<uint32_t>(nodes_.size()));
   network_->AddNode(node);
   return node;
 }
 
 SimEnv* World::Start(NodeId node, uint32_t pool_large_buffers) {
-  CAIRN_CHECK(node.value >= 1 && node.value <= nodes_.size());
+  NodeAt(node);  // Checks.
   network_->set_powered(node, true);
   const uint64_t process = processes_.size() + 1;
   processes_.push_back(std::make_unique<SimEnv>(
@@ -75,27 +52,40 @@ SimEnv* World::Start(NodeId node, uint32_t pool_large_buffers) {
 void World::Kill(SimEnv* process) {
   if (!process->alive()) return;
   Note(Trace::kDeath, process->process(), 0, 0);
-  process->MarkDead();
+  Fired(FaultKind::kKill, process->process());
+  Bury(process);
   process->disk()->UnlockAllOf(process->process());
   network_->ProcessDied(process, /*silent=*/false);
 }
 
+// What ends with a process however it dies.
+void World::Bury(SimEnv* process) {
+  process->MarkDead();
+  kills_due_.erase(process->process());
+  Resume(process);  // To unwind.
+}
+
 void World::Crash(NodeId node, CrashOptions options) {
   Note(Trace::kDeath, 0, node.value, 1);
+  Fired(FaultKind::kPowerLoss, node.value);
   if (options.half_open) network_->set_powered(node, false);
   for (const auto& process : processes_) {
     if (process->node() != node || !process->alive()) continue;
-    process->MarkDead();
+    Bury(process.get());
     network_->ProcessDied(process.get(), options.half_open);
   }
   network_->set_powered(node, false);
   disk(node)->Crash(options);
 }
 
-Disk* World::disk(NodeId node) {
+World::Node& World::NodeAt(NodeId node) {
   CAIRN_CHECK(node.value >= 1 && node.value <= nodes_.size());
-  return nodes_[node.value - 1].disk.get();
+  return nodes_[node.value - 1];
 }
+
+Disk* World::disk(NodeId node) { return NodeAt(node).disk.get(); }
+
+NodeClock* World::clock(NodeId node) { return &NodeAt(node).clock; }
 
 std::string World::Address(NodeId node, uint16_t port) {
   return absl::StrCat("10.0.0.", node.value, ":", port);
@@ -109,7 +99,7 @@ World::EventKey World::At(io::TimeNs time, Trace what, uint64_t process,
   if (options_.shuffle_ready && what == Trace::kResume) {
     key.tie = random_.Next();
   }
-  events_.emplace(key, Event{what, process, std::move(action)});
+  events_.Add(key, Event{what, process, std::move(action)});
   return key;
 }
 
@@ -120,10 +110,10 @@ void World::ScheduleFor(uint64_t process, std::coroutine_handle<> handle) {
 void World::AddTimerFor(uint64_t process, io::TimeNs deadline,
                         io::Timer* timer) {
   const EventKey key = At(deadline, Trace::kTimer, process, [this, timer] {
-    timers_.erase(timer);
+    events_.ForgetTimer(timer);
     timer->Fire();
   });
-  CAIRN_CHECK(timers_.emplace(timer, key).second);
+  events_.AddTimer(timer, key, process);
 }
 
 void World::Schedule(std::coroutine_handle<> handle) { ScheduleFor(0, handle); }
@@ -132,12 +122,11 @@ void World::AddTimer(io::TimeNs deadline, io::Timer* timer) {
   AddTimerFor(0, deadline, timer);
 }
 
-bool World::RemoveTimer(io::Timer* timer) {
-  const auto it = timers_.find(timer);
-  if (it == timers_.end()) return false;
-  events_.erase(it->second);
-  timers_.erase(it);
-  return true;
+bool World::RemoveTimer(io::Timer* timer) { return events_.RemoveTimer(timer); }
+
+void World::Fired(FaultKind kind, uint64_t where) {
+  faults_.Add(kind);
+  Note(Trace::kFault, 0, static_cast<uint64_t>(kind) + 1, where);
 }
 
 void World::Note(Trace what, uint64_t process, uint64_t a, uint64_t b) {
@@ -145,23 +134,51 @@ void World::Note(Trace what, uint64_t process, uint64_t a, uint64_t b) {
        {now_, static_cast<uint64_t>(what), process, a, b}) {
     trace_hash_ = sim::Random::Mix(trace_hash_ ^ value) + 1;
   }
+  ++noted_[static_cast<size_t>(what)];
   if (trace_out_ == nullptr) return;
-  std::fprintf(trace_out_, "%12.6f ms  p%-3llu %-8s %llu %llu\n",
+  const std::string detail =
+      what == Trace::kFault && a > 0  // Else the end of a period.
+          ? std::string(NameOf(static_cast<FaultKind>(a - 1)))
+          : std::to_string(a);
+  std::fprintf(trace_out_, "%12.6f ms  p%-3llu %-8s %s %llu\n",
                static_cast<double>(now_) / io::kMillisecond,
                static_cast<unsigned long long>(process), NameOf(what),
-               static_cast<unsigned long long>(a),
-               static_cast<unsigned long long>(b));
+               detail.c_str(), static_cast<unsigned long long>(b));
 }
 
-bool World::Step() {
-  if (events_.empty()) return false;
-  auto next = events_.extract(events_.begin());
-  now_ = std::max(now_, next.key().time);
+bool World::HasNext(io::TimeNs limit) {
+  const EventQueue::Next next = events_.Front();
+  return next.key != nullptr && next.key->time <= limit;
+}
+
+bool World::Step() { return StepUntil(io::kNoDeadline); }
+
+bool World::StepUntil(io::TimeNs limit) {
+  CAIRN_CHECK(!in_hook_);
+  if (!HasNext(limit)) return false;
+  if (on_event_) {
+    in_hook_ = true;
+    on_event_();
+    in_hook_ = false;
+  }
+  // A death changes what is next.
+  while (HasNext(limit) && KillIfDue(events_.Front().event->process)) {
+  }
+  if (!HasNext(limit)) return false;
+  now_ = std::max(now_, events_.Front().key->time);
+  const Event event = events_.PopFront();
   events_at_instant_ = now_ == instant_ ? events_at_instant_ + 1 : 0;
   instant_ = now_;
   ++events_run_;
-  Note(next.mapped().what, next.mapped().process, 0, 0);
-  next.mapped().action();
+  Note(event.what, event.process, 0, 0);
+  event.action();
+  return true;
+}
+
+bool World::KillIfDue(uint64_t process) {
+  const auto due = kills_due_.find(process);
+  if (due == kills_due_.end() || --due->second > 0) return false;
+  Kill(processes_[process - 1].get());
   return true;
 }
 
@@ -184,10 +201,7 @@ void World::Run(io::Task<void> task, std::string_view name) {
 }
 
 void World::RunUntil(io::TimeNs time) {
-  while (!events_.empty() && events_.begin()->first.time <= time) {
-    Step();
-    CheckProgress("RunUntil");
-  }
+  while (StepUntil(time)) CheckProgress("RunUntil");
   now_ = std::max(now_, time);
 }
 
@@ -203,7 +217,7 @@ void World::Fail(std::string_view why, std::string_view task) {
   const std::string report = absl::StrCat(
       "sim::World, seed ", options_.seed, ", running \"", AbslText(task),
       "\" at ", now_ / io::kMillisecond, " ms of virtual time: ", AbslText(why),
-      "\nWaiting:\n", network_->Describe());
+      "\nWaiting:\n", network_->Describe(), DescribeHeld());
   std::fputs(report.c_str(), stderr);
   CheckFailed(__FILE__, __LINE__, "the simulated world goes on");
 }

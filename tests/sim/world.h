@@ -13,19 +13,25 @@
 // Determinism: no real clock, thread or randomness, nothing ordered by address.
 //           The same program and seed give the same trace_hash().
 // Death:    Kill() ends one process, Crash() takes a node's power. The code of
-// a
-//           dead process is not cut off: its coroutines must unwind. So its
+//           a dead process is not cut off: its coroutines must unwind. So its
 //           SimEnv stays valid until the World goes; files, sockets and the
-//           disk refuse it with kUnavailable; whatever waited on a socket wakes
-//           with that; timers and Post() go on. It cannot change the disk or
-//           send a byte any more. Close and destroy its objects as always (a
-//           Close() of a dead process ends with OK), at any time: a new process
-//           may Start() on the node at once, and finds what the disk kept.
+//           disk refuse it with kUnavailable; whatever waited on a socket or a
+//           hung disk wakes with that; timers and Post() go on. It cannot
+//           change the disk or send a byte any more. Close and destroy its
+//           objects as always (a Close() of a dead process ends with OK), at
+//           any time: a new process may Start() on the node at once, and finds
+//           what the disk kept.
+// Pause:    as SIGSTOP. None of the process's coroutines, timers and posts run;
+//           what arrives waits in its sockets; then all that is due runs.
+//           Kill() ends a pause.
+// Faults:   every fault that changed something is counted in faults() and is
+//           part of the trace. Disk faults: disk(); network faults: network().
 // Failure:  Run() prints seed, task, virtual time and who waits for what, then
 //           ends the program, when nothing can happen any more (deadlock), the
 //           virtual time limit passes, or time stands still for too long.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -39,9 +45,13 @@
 #include "io/executor.h"
 #include "io/task.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/fault_kind.h"
 #include "tests/sim/network.h"
+#include "tests/sim/node_clock.h"
 #include "tests/sim/node_id.h"
 #include "tests/sim/random.h"
+#include "tests/sim/trace.h"
 
 namespace cairn::sim {
 
@@ -57,29 +67,9 @@ struct WorldOptions {
   NetworkOptions network;
 };
 
-// What an event or a trace entry is; part of the trace hash.
-enum class Trace : uint8_t {
-  kResume,
-  kTimer,
-  kPost,
-  kArrival,
-  kRead,
-  kWrite,
-  kSync,
-  kName,  // Open, rename, remove, directories.
-  kStart,
-  kDeath,
-};
-
 class World : public io::Executor {
  public:
-  // Before an event: when, ties drawn from the seed, and order of making.
-  struct EventKey {
-    io::TimeNs time = 0;
-    uint64_t tie = 0;
-    uint64_t sequence = 0;
-    auto operator<=>(const EventKey&) const = default;
-  };
+  using EventKey = sim::EventKey;
 
   explicit World(WorldOptions options);
   // All processes' files, sockets and buffers must be gone.
@@ -95,6 +85,29 @@ class World : public io::Executor {
   void Kill(SimEnv* process);
   // Kills every process of the node and loses what was not flushed.
   void Crash(NodeId node, CrashOptions options = {});
+  // Kills the process just before its n-th next event; 1: before the next one.
+  // 0: not any more.
+  void KillAt(SimEnv* process, uint64_t nth_event);
+
+  // Until Resume(), Kill() or, with a duration, that time has passed. A pause
+  // of a paused process ends at the later of the two ends.
+  void Pause(SimEnv* process, io::TimeNs duration = io::kNoDeadline);
+  void Resume(SimEnv* process);
+  bool paused(const SimEnv* process) const;
+
+  // The node's wall clock jumps by, or to, that; see tests/sim/node_clock.h.
+  void JumpWallClock(NodeId node, int64_t by_ns);
+  void SetWallClock(NodeId node, io::TimeNs since_1970);
+  // The node's monotonic clock gains (or loses) that many parts per million.
+  void SetClockDrift(NodeId node, int64_t drift_ppm);
+  NodeClock* clock(NodeId node);
+
+  // Every disk operation of the node takes `factor` times as long, or none
+  // finishes (until Unhang(), a crash, or the death of its process).
+  void SlowDisk(NodeId node, uint64_t factor,
+                io::TimeNs duration = io::kNoDeadline);
+  void HangDisk(NodeId node, io::TimeNs duration = io::kNoDeadline);
+  void UnhangDisk(NodeId node);
 
   Disk* disk(NodeId node);
   Network* network() { return network_.get(); }
@@ -109,10 +122,18 @@ class World : public io::Executor {
   void RunUntilIdle();
   // Runs one event; false if there is none. For tests that stop at each event.
   bool Step();
+  // Runs `hook` before every event; it may do to the World what it likes except
+  // run it. Null: no hook any more.
+  void OnEvent(std::function<void()> hook) { on_event_ = std::move(hook); }
   uint64_t events_run() const { return events_run_; }
 
   uint64_t seed() const { return options_.seed; }
   uint64_t trace_hash() const { return trace_hash_; }
+  // How often each kind of fault fired.
+  const FaultCounts& faults() const { return faults_; }
+  // How many trace entries of that kind there were: with OnEvent(), a way to
+  // stop at each disk write.
+  uint64_t noted(Trace what) const { return noted_[static_cast<size_t>(what)]; }
   // Prints every trace entry from now on; null stops it.
   void TraceTo(std::FILE* out) { trace_out_ = out; }
 
@@ -126,19 +147,27 @@ class World : public io::Executor {
   EventKey At(io::TimeNs time, Trace what, uint64_t process,
               std::function<void()> action);
   void Note(Trace what, uint64_t process, uint64_t a, uint64_t b);
+  // A fault did something. `where`: node, process or offset, as the kind has.
+  void Fired(FaultKind kind, uint64_t where);
   void ScheduleFor(uint64_t process, std::coroutine_handle<> handle);
   void AddTimerFor(uint64_t process, io::TimeNs deadline, io::Timer* timer);
 
  private:
-  struct Event {
-    Trace what;
-    uint64_t process;
-    std::function<void()> action;
-  };
   struct Node {
     std::unique_ptr<Disk> disk;
+    NodeClock clock;
+    uint64_t slow_periods = 0;  // Numbers them, so that each ends only itself.
+    uint64_t hung_periods = 0;
   };
 
+  Node& NodeAt(NodeId node);
+  // Whether an event is left that runs at or before `limit`.
+  bool HasNext(io::TimeNs limit);
+  bool StepUntil(io::TimeNs limit);
+  bool KillIfDue(uint64_t process);
+  void Bury(SimEnv* process);
+  void EndPause(SimEnv* process);
+  std::string DescribeHeld() const;  // Paused processes, hung disks.
   [[noreturn]] void Fail(std::string_view why, std::string_view task);
   void CheckProgress(std::string_view task);
 
@@ -151,8 +180,13 @@ class World : public io::Executor {
   uint64_t events_run_ = 0;
   uint64_t trace_hash_;
   std::FILE* trace_out_ = nullptr;
-  std::map<EventKey, Event> events_;
-  std::map<io::Timer*, EventKey> timers_;  // Looked up, never iterated.
+  std::array<uint64_t, kTraceKinds> noted_{};
+  FaultCounts faults_;
+  std::function<void()> on_event_;
+  bool in_hook_ = false;
+  std::map<uint64_t, uint64_t> kills_due_;       // Process to events left.
+  std::map<uint64_t, io::TimeNs> paused_until_;  // By process.
+  EventQueue events_;
   std::vector<Node> nodes_;
   std::unique_ptr<Network> network_;
   std::vector<std::unique_ptr<SimEnv>> processes_;  // Dead ones too.

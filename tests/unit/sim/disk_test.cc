@@ -178,6 +178,34 @@ TEST(DiskCrash, WithoutTearingAWriteIsWholeOrGone) {
   EXPECT_THAT(kept_bytes, ElementsAre(0, 4096));
 }
 
+TEST(DiskCrash, ScatteredWriteKeepsAnySubsetOfItsSectors) {
+  std::set<std::vector<uint8_t>> seen;
+  CrashOptions options;
+  options.scatter = true;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    Disk disk(DiskOptions(), seed);
+    const InodePtr file = *disk.Open("/f", Creating());
+    ASSERT_OK(disk.SyncDirectory("/"));
+    ASSERT_OK(disk.Write(file.get(), 0, Filled(4 * kSectorBytes, 0)));
+    file->data.FlushUpTo(file->data.last_change());
+    ASSERT_OK(disk.Write(file.get(), 0, Filled(4 * kSectorBytes, 1)));
+    disk.Crash(options);
+    std::vector<uint8_t> bytes(4 * kSectorBytes);
+    ASSERT_OK(disk.Read(file.get(), 0, bytes));
+    std::vector<uint8_t> sectors;
+    for (size_t at = 0; at < bytes.size(); at += kSectorBytes) {
+      sectors.push_back(bytes[at]);
+      EXPECT_EQ(
+          std::count(bytes.begin() + static_cast<ptrdiff_t>(at),
+                     bytes.begin() + static_cast<ptrdiff_t>(at + kSectorBytes),
+                     bytes[at]),
+          static_cast<ptrdiff_t>(kSectorBytes));
+    }
+    seen.insert(sectors);
+  }
+  EXPECT_GT(seen.size(), 12u) << "of 16 subsets";
+}
+
 TEST(DiskCrash, LaterWriteMaySurviveAnEarlierOne) {
   bool seen = false;
   for (uint64_t seed = 0; seed < kSeeds && !seen; ++seed) {
@@ -312,23 +340,6 @@ TEST_F(DiskTest, PathsWithDotsAndDoubleSlashesAreTheSamePlace) {
 }
 
 // --- Faults.
-
-TEST_F(DiskTest, ArmedFaultHitsTheNthOperationOfItsKindAndPath) {
-  DiskFault fault;
-  fault.op = DiskOp::kSync;
-  fault.nth = 2;
-  fault.times = 2;
-  fault.path_contains = "slab";
-  disk_.Fail(fault);
-  EXPECT_OK(disk_.NextFault(DiskOp::kSync, "/slab.0"));
-  EXPECT_OK(disk_.NextFault(DiskOp::kSync, "/index"));
-  EXPECT_OK(disk_.NextFault(DiskOp::kWrite, "/slab.0"));
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(disk_.NextFault(DiskOp::kSync, "/slab.0"),
-                StatusIs(absl::StatusCode::kDataLoss, "EIO"));
-  }
-  EXPECT_OK(disk_.NextFault(DiskOp::kSync, "/slab.0"));
-}
 
 TEST_F(DiskTest, CorruptedByteIsWrongBeforeAndAfterALossOfPower) {
   ASSERT_OK(disk_.CorruptFile("/f", 100, 0x80));
