@@ -124,15 +124,17 @@ Task<absl::Status> ReadRound(Core* core, const ChunkRead* read,
 Task<absl::Status> ReadChunkRange(Core* core, ChunkRead read) {
   CAIRN_CHECK(TotalBytes(read.to) == read.range.length);
   Backoff backoff(core->env(), read.deadline);
+  absl::Status last;  // Why the newest round failed that was not cut short.
   while (true) {
     absl::Status status =
         co_await ReadRound(core, &read, backoff.attempts() == 0);
     if (status.ok() || !MayPass(status)) co_return status;
+    if (last.ok() || !absl::IsDeadlineExceeded(status)) last = status;
     ++core->counters()->retries;
     if (!co_await backoff.Pause()) {
       co_return absl::DeadlineExceededError(absl::StrCat(
           "reading ", ChunkPlaceName(*core, read.range.chunk),
-          ": not enough shards answered in time; last: ", status.message()));
+          ": not enough shards answered in time; last: ", last.message()));
     }
     (void)co_await core->RefreshMap(read.deadline);
   }

@@ -167,7 +167,8 @@ Task<absl::Status> Decode(Recovery* r) {
   // each other's.
   if (co_await r->core->parity_turn()->Acquire(1, r->read->deadline) !=
       io::WaitResult::kWoken) {
-    co_return absl::DeadlineExceededError("no buffers to decode in time");
+    co_return absl::DeadlineExceededError(absl::StrCat(
+        "no buffers to decode in time, after: ", r->causes.front()));
   }
   absl::Status status = co_await LearnStripeBytes(r);
   r->present.assign(r->pool->scheme.shards(), nullptr);

@@ -12,6 +12,10 @@ namespace cairn::client {
 
 namespace {
 
+bool IsOpaque(const RankItem& item) {
+  return item.kind == format::EntryKind::kOpaque;
+}
+
 // Unique names inside the file: "w", "w#2", "w#3"...
 absl::StatusOr<std::map<std::string, int>> NameItems(
     const std::vector<RankItem>& items) {
@@ -20,9 +24,10 @@ absl::StatusOr<std::map<std::string, int>> NameItems(
     const RankItem& item = items[static_cast<size_t>(i)];
     std::string name = item.name;
     for (int n = 2; by_name.contains(name); ++n) {
-      if (item.kind == format::EntryKind::kOpaque) {
+      const RankItem& other = items[static_cast<size_t>(by_name[name])];
+      if (other.name == item.name && (IsOpaque(item) || IsOpaque(other))) {
         return absl::InvalidArgumentError(
-            absl::StrCat("opaque entry '", format::EscapeForDisplay(name),
+            absl::StrCat("opaque entry '", format::EscapeForDisplay(item.name),
                          "': the name is taken"));
       }
       name = absl::StrCat(item.name, "#", n);

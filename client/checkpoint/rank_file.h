@@ -38,7 +38,8 @@ struct RankFile {
   uint64_t size_bytes = 0;
 };
 
-// kInvalidArgument: two opaque entries of one name, a header too long...
+// kInvalidArgument: an opaque entry shares its name with another entry, a
+// header too long...
 absl::StatusOr<RankFile> PlanRankFile(const std::vector<RankItem>& items);
 
 // `xxh3[i]` is the checksum of items[i].

@@ -23,9 +23,10 @@ Join HowToJoin(const RangeRead& range, const LoadRun& run) {
       run.length < kGatherRunBytes &&
       (range.scatter || range.runs.back().length < kGatherRunBytes);
   if (!both_short) {
-    return run.file_offset == end && !range.scatter ? Join::kDirect
-                                                    : Join::kNo;
+    return run.file_offset == end && !range.scatter ? Join::kDirect : Join::kNo;
   }
+  // Several runs that are no scatter: one of them is long, and must stay so.
+  if (!range.scatter && range.runs.size() > 1) return Join::kNo;
   const uint64_t joined = run.file_offset + run.length - range.file_offset;
   const bool near = run.file_offset >= end &&
                     run.file_offset - end < kScatterGapBytes &&

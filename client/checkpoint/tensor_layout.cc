@@ -32,7 +32,8 @@ absl::Status CheckNames(const ViewShape& view) {
 }
 
 // Collapses dimensions that are contiguous into the run, from the innermost.
-void MakeRuns(const ViewShape& view, TensorLayout* layout) {
+// False: the offsets of some elements are over 2^63 bytes.
+bool MakeRuns(const ViewShape& view, TensorLayout* layout) {
   const std::vector<uint64_t>& shape = layout->slice.shape;
   const int64_t item = format::DtypeBits(layout->dtype) / 8;
   uint64_t run_items = 1;
@@ -44,10 +45,23 @@ void MakeRuns(const ViewShape& view, TensorLayout* layout) {
     --dim;
   }
   layout->run_bytes = run_items * static_cast<uint64_t>(item);
+  int64_t lowest = 0;
+  int64_t highest = static_cast<int64_t>(layout->run_bytes);
   for (size_t i = 0; i < dim; ++i) {
+    if (shape[i] == 1) continue;  // Its stride may be anything.
+    const auto steps = static_cast<int64_t>(shape[i] - 1);
+    int64_t stride_bytes = 0;
+    int64_t reach = 0;
+    int64_t* const end = view.strides[i] < 0 ? &lowest : &highest;
+    if (__builtin_mul_overflow(view.strides[i], item, &stride_bytes) ||
+        __builtin_mul_overflow(stride_bytes, steps, &reach) ||
+        __builtin_add_overflow(*end, reach, end)) {
+      return false;
+    }
     layout->outer_counts.push_back(shape[i]);
-    layout->outer_strides_bytes.push_back(view.strides[i] * item);
+    layout->outer_strides_bytes.push_back(stride_bytes);
   }
+  return true;
 }
 
 }  // namespace
@@ -78,7 +92,7 @@ absl::StatusOr<TensorLayout> MakeLayout(const ViewShape& view) {
   if (format::DtypeBits(view.dtype) % 8 != 0) {
     return Bad(view, "sub-byte types must be dense: leave strides empty");
   }
-  MakeRuns(view, &layout);
+  if (!MakeRuns(view, &layout)) return Bad(view, "the strides reach too far");
   return layout;
 }
 

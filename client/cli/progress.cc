@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
@@ -38,11 +39,10 @@ void Progress::Update(uint64_t done, uint64_t total) {
     const double left =
         rate > 0 ? static_cast<double>(total - std::min(done, total)) / rate
                  : 0;
-    const int bars = static_cast<int>(share * 30);
+    const int bars = static_cast<int>(std::min(share, 1.0) * 30);
     absl::StrAppendFormat(&line, " of %s  [%s%s] %3.0f%%  %.0f s left",
                           HumanBytes(total), std::string(bars, '#'),
-                          std::string(30 - std::min(bars, 30), '.'),
-                          share * 100, left);
+                          std::string(30 - bars, '.'), share * 100, left);
   }
   std::fprintf(stderr, "\r\033[K%s  %s", line.c_str(), HumanRate(rate).c_str());
   std::fflush(stderr);

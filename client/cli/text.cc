@@ -17,7 +17,7 @@ std::string HumanBytes(uint64_t bytes) {
   if (bytes < 1024) return absl::StrCat(bytes, " B");
   double value = static_cast<double>(bytes);
   size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
+  while (value >= 1023.995 && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;
   }

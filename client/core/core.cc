@@ -167,6 +167,7 @@ Task<absl::Status> Core::RefreshMap(TimeNs deadline) {
   const TimeNs now = env_->NowNs();
   if (now - map_asked_at_ < kMapRefreshPause) co_return absl::OkStatus();
   map_asked_at_ = now;
+  deadline = std::min(deadline, now + kMapRefreshTimeout);
   // Addresses may change without a new epoch: always take the whole map.
   wire::GetMapRequest request;
   auto response =

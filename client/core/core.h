@@ -99,7 +99,8 @@ class Core {
 
   // --- Map and targets.
   std::shared_ptr<const format::ClusterMap> map() const { return map_; }
-  // Asks for a newer map, at most every kMapRefreshPause.
+  // Asks for a newer map, at most every kMapRefreshPause; gives up after
+  // kMapRefreshTimeout.
   io::Task<absl::Status> RefreshMap(io::TimeNs deadline);
   // kFailedPrecondition: the map has no such target.
   absl::StatusOr<io::Channel*> TargetChannel(format::TargetId target);

@@ -29,6 +29,9 @@ inline constexpr int kPutCorruptRetries = 3;
 inline constexpr uint64_t kLeaseRenewDivisor = 3;
 // The map is asked for again at most this often because of failures.
 inline constexpr io::TimeNs kMapRefreshPause = 100 * io::kMillisecond;
+// A newer map helps, but retries go on with the old one while the metadata
+// service is away: data must stay readable without it.
+inline constexpr io::TimeNs kMapRefreshTimeout = 1 * io::kSecond;
 
 // Metadata connections carry many small frames: read them in bulk.
 inline constexpr uint32_t kMetaReadAheadBytes = 64 * 1024;

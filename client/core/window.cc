@@ -14,32 +14,28 @@ AdaptiveWindow::AdaptiveWindow(io::Executor* executor, uint64_t floor_bytes,
     : floor_(std::min(floor_bytes, max_bytes)),
       max_(max_bytes),
       limit_(floor_),
-      queue_(executor) {}
+      turn_(executor, 1),
+      room_(executor) {}
 
 io::Task<bool> AdaptiveWindow::Acquire(uint64_t bytes, io::TimeNs deadline) {
-  // The queue wakes one at a time, in order; whoever finds no room yet stays
-  // at the head by not letting others pass (waiting_ > 0 sends them behind).
-  bool first_try = true;
-  while (!Fits(bytes) || (first_try && waiting_ > 0)) {
-    first_try = false;
-    ++waiting_;
-    const io::WaitResult woke = co_await queue_.Wait(deadline);
-    --waiting_;
-    if (woke != io::WaitResult::kWoken) {
-      queue_.WakeOne();
-      co_return false;
-    }
+  if (!turn_.TryAcquire()) {
+    const io::WaitResult turn = co_await turn_.Acquire(1, deadline);
+    if (turn != io::WaitResult::kWoken) co_return false;
   }
-  in_flight_ += bytes;
-  if (in_flight_ < limit_) queue_.WakeOne();
-  co_return true;
+  io::WaitResult woke = io::WaitResult::kWoken;
+  while (woke == io::WaitResult::kWoken && !Fits(bytes)) {
+    woke = co_await room_.Wait(deadline);
+  }
+  if (woke == io::WaitResult::kWoken) in_flight_ += bytes;
+  turn_.Release();
+  co_return woke == io::WaitResult::kWoken;
 }
 
 void AdaptiveWindow::Release(uint64_t bytes, io::TimeNs took_ns) {
   CAIRN_CHECK(bytes <= in_flight_);
   in_flight_ -= bytes;
   if (took_ns > 0) Learn(bytes, took_ns);
-  queue_.WakeOne();
+  room_.WakeOne();
 }
 
 void AdaptiveWindow::Learn(uint64_t bytes, io::TimeNs took_ns) {

@@ -38,10 +38,10 @@ class AdaptiveWindow {
   const uint64_t max_;
   uint64_t limit_;
   uint64_t in_flight_ = 0;
-  uint64_t waiting_ = 0;
   io::TimeNs best_ns_ = 0;           // Quickest answer lately; drifts upwards.
   uint64_t since_shrink_bytes_ = 0;  // At most one shrink a window.
-  io::WaitQueue queue_;
+  io::Semaphore turn_;               // Held by the head of the line, ...
+  io::WaitQueue room_;               // ... the only one that waits here.
 };
 
 }  // namespace cairn::client

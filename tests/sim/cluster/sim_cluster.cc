@@ -177,6 +177,11 @@ bool SimCluster::TargetRuns(uint32_t target) const {
   return ServerOf(target).process != nullptr;
 }
 
+SimEnv* SimCluster::TargetEnv(uint32_t target) const {
+  const auto& process = ServerOf(target).process;
+  return process == nullptr ? nullptr : process->env();
+}
+
 server::ChunkStore* SimCluster::store(uint32_t target) {
   TargetProcess* const process = ServerOf(target).process.get();
   return process == nullptr ? nullptr : process->store(TargetId(target));
@@ -230,7 +235,8 @@ void SimCluster::CrashTarget(uint32_t target, CrashOptions options) {
   reaping_.Spawn(Reap(std::move(server.process)));
 }
 
-uint64_t SimCluster::CorruptTarget(uint32_t target, uint64_t stride_bytes) {
+uint64_t SimCluster::CorruptTarget(uint32_t target, uint64_t stride_bytes,
+                                   uint64_t first) {
   Disk* const disk = world_.disk(TargetNode(target));
   const std::string directory = TargetDirectory(target);
   const absl::StatusOr<std::vector<std::string>> names = disk->List(directory);
@@ -241,7 +247,7 @@ uint64_t SimCluster::CorruptTarget(uint32_t target, uint64_t stride_bytes) {
     const std::string path = absl::StrCat(directory, "/", name);
     const auto info = disk->Stat(path);
     CAIRN_CHECK(info.ok() && info->has_value());
-    for (uint64_t at = 0; at < (*info)->size_bytes; at += stride_bytes) {
+    for (uint64_t at = first; at < (*info)->size_bytes; at += stride_bytes) {
       CAIRN_CHECK(disk->CorruptFile(path, at).ok());
       ++flipped;
     }

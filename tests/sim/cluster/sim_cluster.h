@@ -95,9 +95,13 @@ class SimCluster {
   std::string TargetDirectory(uint32_t target) const;
   // Null while it is down.
   server::ChunkStore* store(uint32_t target);
-  // Flips one bit every `stride_bytes` in all payload of the target: with
-  // format::kDiskAlignBytes in each chunk. Returns how many bits.
-  uint64_t CorruptTarget(uint32_t target, uint64_t stride_bytes);
+  // Of the process that serves it; null likewise.
+  SimEnv* TargetEnv(uint32_t target) const;
+  // Flips one bit every `stride_bytes` in all payload of the target, from byte
+  // `first` of each slab on: with format::kDiskAlignBytes and 0 in each chunk.
+  // Returns how many bits.
+  uint64_t CorruptTarget(uint32_t target, uint64_t stride_bytes,
+                         uint64_t first = 0);
 
   // --- Metadata.
   io::Task<absl::Status> StartMeta(bool accept_metadata_loss = false);

@@ -66,13 +66,20 @@ class ClusterTest : public ::testing::Test {
   }
   // Lets the world run until every save has ended.
   void AwaitSaves() {
+    const io::TimeNs patience = cluster_->world()->NowNs() + 600 * io::kSecond;
     for (const Rank& rank : ranks_) {
-      while (!rank.saved) cluster_->Sleep(10 * io::kMillisecond);
+      while (!rank.saved) {
+        ASSERT_LT(cluster_->world()->NowNs(), patience) << "a save hangs";
+        cluster_->Sleep(10 * io::kMillisecond);
+      }
     }
   }
   void ExpectAllSaved() {
     AwaitSaves();
-    for (const Rank& rank : ranks_) EXPECT_OK(*rank.saved);
+    for (const Rank& rank : ranks_) {
+      ASSERT_TRUE(rank.saved.has_value());
+      EXPECT_OK(*rank.saved);
+    }
   }
 
   // Loads the whole set as `ranks` ranks through one client.

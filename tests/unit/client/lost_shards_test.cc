@@ -14,21 +14,22 @@ struct Shape {
 class LostShardsTest : public ClusterTest,
                        public ::testing::WithParamInterface<Shape> {
  protected:
-  void SaveOne(uint64_t seed) {
+  void SaveOne(uint64_t seed, uint64_t timeout_ms = 20'000,
+               uint64_t bytes = 2 * format::kMiB) {
     sim::ClusterOptions options;
     options.seed = seed;
     options.scheme = GetParam().scheme;
     options.targets = GetParam().targets;
-    options.client_timeout_ms = 20'000;
+    options.client_timeout_ms = timeout_ms;
     MakeCluster(options);
-    MakeModel(seed, 2 * format::kMiB);
+    MakeModel(seed, bytes);
     StartSaves(2);
     ExpectAllSaved();
   }
 };
 
 TEST_P(LostShardsTest, AsManyKilledTargetsAsParityAreReadAroundAndReported) {
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
+  for (uint32_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SaveOne(seed);
     for (uint32_t i = 0; i < GetParam().parity; ++i) {
@@ -41,9 +42,13 @@ TEST_P(LostShardsTest, AsManyKilledTargetsAsParityAreReadAroundAndReported) {
     EXPECT_GT(repairs.bytes_decoded, 0u);
     EXPECT_EQ(repairs.chunks_corrupt, 0u);
     ASSERT_FALSE(repairs.examples.empty());
-    EXPECT_THAT(
-        repairs.examples.front(),
-        HasSubstr(absl::StrCat("on target ", 1 + seed % GetParam().targets)));
+    EXPECT_THAT(repairs.examples.front(), HasSubstr("chunk 1:"));
+    const uint32_t first = 1 + seed % GetParam().targets;
+    const uint32_t last =
+        1 + (seed + GetParam().parity - 1) % GetParam().targets;
+    EXPECT_THAT(repairs.examples.front(),
+                AnyOf(HasSubstr(absl::StrCat("on target ", first, " (")),
+                      HasSubstr(absl::StrCat("on target ", last, " ("))));
   }
 }
 
@@ -94,10 +99,10 @@ TEST_P(LostShardsTest, ScatteredBitFlipsGiveRightBytesOrDataLoss) {
   for (uint64_t seed = 10; seed < 16; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     SaveOne(seed);
-    // An odd number of pages, so that different shards are hit on each.
-    const uint64_t pages = seed % 2 == 0 ? 7 : 97;
+    sim::Random* const random = cluster_->random();
+    const uint64_t stride = seed % 2 == 0 ? 2 * format::kMiB : format::kMiB / 4;
     for (uint32_t t = 1; t <= GetParam().targets; ++t) {
-      cluster_->CorruptTarget(t, (pages + 2 * t) * format::kDiskAlignBytes);
+      cluster_->CorruptTarget(t, stride, random->Below(stride));
     }
     sim::SimClient* const reader = cluster_->NewClient("reader");
     for (uint32_t rank = 0; rank < 8; ++rank) {
@@ -124,6 +129,45 @@ TEST_P(LostShardsTest,
   EXPECT_OK(Load(reader, 3));
   EXPECT_GT(reader->core()->repairs()->chunks_corrupt, 0u);
   EXPECT_GT(reader->core()->repairs()->chunks_unreachable, 0u);
+}
+
+// Once the set is open a load needs targets only: it must not wait for a map.
+TEST_F(ClusterTest, LoadGoesOnWithoutMetadataWhenEnoughTargetsAreBack) {
+  sim::ClusterOptions options;
+  options.fixed_ports = true;  // A client cannot learn new ones meanwhile.
+  MakeCluster(options);
+  MakeModel(8, 2 * format::kMiB);
+  model_.tensors.resize(1);  // One file of one rank: no more questions.
+  StartSaves(1);
+  ExpectAllSaved();
+  sim::SimClient* const reader = cluster_->NewClient("reader");
+  std::optional<absl::StatusOr<uint64_t>> loaded;
+  cluster_->KillTarget(1);
+  cluster_->KillTarget(2);
+  reader->Spawn(sim::SimCluster::Keep(
+      sim::LoadSample(reader->core(), kSetPath, &model_, 0, 1), &loaded));
+  cluster_->Sleep(2 * io::kSecond);
+  EXPECT_FALSE(loaded.has_value());
+  cluster_->KillMeta();
+  ASSERT_OK(cluster_->Await(cluster_->StartTarget(1)));
+  cluster_->Sleep(10 * io::kSecond);
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_OK(*loaded);
+}
+
+// Machines that lose power say nothing: no reset, no refusal. As many of them
+// as the scheme can lose must not use up a load's time chunk by chunk.
+TEST_P(LostShardsTest, LoadFinishesInTimeWhileParityManyNodesAreSilent) {
+  SaveOne(9, 60'000, 12 * format::kMiB);
+  sim::CrashOptions silent;
+  silent.half_open = true;
+  sim::SimClient* const reader = cluster_->NewClient("reader");
+  EXPECT_OK(Load(reader));  // Connections to all of them are open.
+  for (uint32_t t = 1; t <= GetParam().parity; ++t) {
+    cluster_->CrashTarget(t, silent);
+  }
+  EXPECT_OK(Load(reader));
+  EXPECT_OK(Load(cluster_->NewClient("late reader")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, LostShardsTest,

@@ -149,7 +149,8 @@ struct Fate {
 io::Task<void> KillAndRestart(Fate* fate) {
   sim::SimCluster* const cluster = fate->cluster;
   while (!fate->stop) {
-    co_await io::SleepFor(cluster->world(), fate->random.Below(io::kSecond));
+    co_await io::SleepFor(cluster->world(),
+                          fate->random.Below(50 * io::kMillisecond));
     const uint32_t victim = static_cast<uint32_t>(
         fate->random.Below(cluster->options().targets + 1));
     ++fate->kills;
@@ -160,7 +161,7 @@ io::Task<void> KillAndRestart(Fate* fate) {
       power ? cluster->CrashTarget(victim) : cluster->KillTarget(victim);
     }
     co_await io::SleepFor(cluster->world(),
-                          fate->random.Below(2 * io::kSecond));
+                          fate->random.Below(io::kSecond / 2));
     absl::Status started;
     if (victim == 0) {
       started = co_await cluster->StartMeta();
@@ -204,7 +205,7 @@ TEST_F(OpenFileTest, RandomOperationsGiveTheSameWhileServersAreKilled) {
     io::Gate gate(cluster_->world());
     gate.Spawn(KillAndRestart(&fate));
     cluster_->world()->Run(
-        OperateMany(writer_->core(), reader_->core(), cluster_->random(), 40));
+        OperateMany(writer_->core(), reader_->core(), cluster_->random(), 60));
     fate.stop = true;
     cluster_->world()->Run(gate.Close());
     kills += fate.kills;
