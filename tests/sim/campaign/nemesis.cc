@@ -25,7 +25,8 @@ Task<void> Nemesis::Loop() {
     const io::TimeNs pause = DrawTime(load.pause_max);
     co_await io::SleepFor(context_->world(), pause, &stopping_);
     if (stopping_.cancelled()) co_return;
-    Fire(Draw());
+    // This loop is one of those in flight.
+    if (gate_.in_flight() <= load.at_once) Fire(Draw());
   }
 }
 

@@ -149,6 +149,10 @@ void Nemesis::JudgeStart(ServerId server, const absl::Status &status) {
     context_->ruined.insert(server);
     return;
   }
+  if (faults.Fired(AttackClass::kDisk) ||
+      status.code() == absl::StatusCode::kUnavailable) {
+    return;
+  }
   context_->judge->Violation(absl::StrCat(
       NameOf(server), " does not start after a crash: ", status.ToString()));
 }

@@ -1,6 +1,7 @@
 #include "tests/sim/campaign/tunables.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "format/cluster/cluster_map.h"
@@ -105,13 +106,18 @@ void DrawFaults(Random *random, Tunables *t) {
   FaultLoad &faults = t->faults;
   if (random->OneIn(40)) return;  // A seed without faults: no error at all.
   for (size_t i = 0; i < kAttacks; ++i) {
-    const bool on = !random->OneIn(3);
+    const bool on = random->OneIn(2);
     const uint32_t weight = Draw(random, 1, 4);
     if (!on) continue;
     if (NeedsTwoCopies(static_cast<Attack>(i)) && t->parity == 0) continue;
     faults.weights[i] = weight;
   }
-  faults.pause_max = DrawScale(random, 100, 1500) * kMillisecond;
+  // Most seeds have something of each; which, the swarm decides.
+  EnsureOneOf(random, AttackClass::kCrash, &faults);
+  EnsureOneOf(random, AttackClass::kNetwork, &faults);
+  EnsureOneOf(random, AttackClass::kDisk, &faults);
+  faults.at_once = Draw(random, 1, 5);
+  faults.pause_max = DrawScale(random, 100, 1000) * kMillisecond;
   faults.down_max = DrawScale(random, 200, 8000) * kMillisecond;
   faults.damaged_targets = t->parity;
   t->fault_time = Draw(random, 10, 40) * kSecond;
@@ -160,7 +166,8 @@ std::string ToString(const Tunables &t) {
                   " on ", t.files.files, ", ", t.files.file_bytes / kKiB,
                   "K; readers ", t.readers.readers);
   absl::StrAppend(&text, "; faults every ", t.faults.pause_max / kMillisecond,
-                  "ms for ", t.faults.down_max / kMillisecond, "ms:");
+                  "ms for ", t.faults.down_max / kMillisecond, "ms, ",
+                  t.faults.at_once, " at once:");
   for (size_t i = 0; i < kAttacks; ++i) {
     if (t.faults.weights[i] == 0) continue;
     absl::StrAppend(&text, " ", AbslText(NameOf(static_cast<Attack>(i))), "*",

@@ -38,6 +38,7 @@ struct FaultLoad {
   std::array<uint32_t, kAttacks> weights{};  // 0: off.
   io::TimeNs pause_max = 0;  // Between two faults that the nemesis fires.
   io::TimeNs down_max = 0;   // How long one lasts.
+  uint32_t at_once = 1;      // That many last at the same time.
   // Targets 1 to this may be damaged: at most what the scheme can lose.
   uint32_t damaged_targets = 0;
 
