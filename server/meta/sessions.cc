@@ -98,19 +98,18 @@ io::Task<absl::StatusOr<wire::OpenSessionResponse>> Sessions::MakeSession(
     co_return absl::ResourceExhaustedError(
         absl::StrCat("there are ", sessions_.size(), " sessions already"));
   }
-  CAIRN_CO_ASSIGN_OR_RETURN(
-      const uint64_t id, co_await core_->ids.Next(CounterId::kSessionCounter));
-  Txn txn(core_->kv);
-  const std::string key = format::SessionKey(SessionId(id));
-  store::Session record;
-  record.set_client(request.client());
-  record.set_nonce(request.nonce());
-  record.set_opened_wall_ns(core_->env->WallNs());
-  txn.Expect(key, 0);
-  txn.Put(key, record);
-  // If the outcome is unknown and it was made after all, a session without a
-  // client stays in the store; it expires after the next start.
-  const absl::StatusOr<uint64_t> committed = co_await txn.Commit();
+  uint64_t id = 0;
+  absl::StatusOr<uint64_t> committed = Conflict();
+  for (uint32_t attempt = 0;
+       attempt < kTxnAttemptsMax && IsConflict(committed.status()); ++attempt) {
+    co_await Backoff(core_, attempt);
+    CAIRN_CO_ASSIGN_OR_RETURN(
+        id, co_await core_->ids.Next(CounterId::kSessionCounter));
+    committed = co_await PutSession(id, &request);
+  }
+  if (IsConflict(committed.status())) co_return TooBusy();
+  // Of unknown outcome: a session without a client, whose lease is over.
+  if (absl::IsUnavailable(committed.status())) sessions_[id] = Session();
   if (!committed.ok()) co_return committed.status();
 
   Session session;
@@ -125,6 +124,19 @@ io::Task<absl::StatusOr<wire::OpenSessionResponse>> Sessions::MakeSession(
   response.set_lease_ms(core_->options.lease_ns / io::kMillisecond);
   response.set_sequence(*committed);
   co_return response;
+}
+
+io::Task<absl::StatusOr<uint64_t>> Sessions::PutSession(
+    uint64_t id, const wire::OpenSessionRequest* request) {
+  Txn txn(core_->kv);
+  const std::string key = format::SessionKey(SessionId(id));
+  store::Session record;
+  record.set_client(request->client());
+  record.set_nonce(request->nonce());
+  record.set_opened_wall_ns(core_->env->WallNs());
+  txn.Expect(key, 0);
+  txn.Put(key, record);
+  co_return co_await txn.Commit();
 }
 
 io::Task<absl::StatusOr<wire::RenewSessionResponse>> Sessions::Renew(

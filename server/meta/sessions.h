@@ -84,6 +84,8 @@ class Sessions {
   io::Task<absl::Status> LoadResults(uint64_t id, Session* session);
   io::Task<absl::StatusOr<wire::OpenSessionResponse>> MakeSession(
       wire::OpenSessionRequest request);
+  io::Task<absl::StatusOr<uint64_t>> PutSession(
+      uint64_t id, const wire::OpenSessionRequest* request);
   io::Task<absl::StatusOr<wire::AllocateBlobsResponse>> AllocateIn(
       Txn* txn, const wire::AllocateBlobsRequest* request);
 

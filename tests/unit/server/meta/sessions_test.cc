@@ -38,6 +38,25 @@ TEST_F(SessionsTest, TwinOpensInFlightMakeOneSession) {
   EXPECT_EQ((*first)->session(), (*second)->session());
 }
 
+TEST_F(SessionsTest, OpenThatMeetsAConflictIsTriedAgain) {
+  kv_->InjectFault(kv_->commits() + 1, ModelKvFault::kAbort);
+  EXPECT_NE(OpenSession("other", 1), 0u);
+}
+
+TEST_F(SessionsTest, SessionOfAnOpenOfUnknownOutcomeDoesNotStayForEver) {
+  meta_->Start();
+  wire::OpenSessionRequest request;
+  request.set_client("unlucky");
+  request.set_nonce(1);
+  kv_->InjectFault(kv_->commits() + 1, ModelKvFault::kUnknownApplied);
+  EXPECT_THAT(Await(meta_->sessions().Open(request)),
+              StatusIs(Code::kUnavailable, ""));
+  EXPECT_EQ(KeysOf(format::KeyKind::kSession), 2u);
+  Sleep(5 * io::kSecond);
+  EXPECT_EQ(KeysOf(format::KeyKind::kSession), 1u);
+  EXPECT_OK(Renew(session_));
+}
+
 TEST_F(SessionsTest, SessionThatDoesNotRenewIsFenced) {
   meta_->Start();
   Sleep(20 * io::kSecond);
