@@ -143,7 +143,9 @@ io::Task<absl::Status> Trash::EmptySet(InodeId set) {
     const bool removed =
         record->has_value() && (is(format::SetState::kFenced) ||
                                 is(format::SetState::kFailed));
-    // Gone already, or (a broken invariant) in use: nothing may be touched.
+    // Its record goes before its parts do: an earlier pass ended in between.
+    if (!record->has_value()) co_return co_await EmptySetParts(set);
+    // (A broken invariant) in use: nothing may be touched.
     if (!removed) co_return absl::OkStatus();
   }
   CAIRN_CO_RETURN_IF_ERROR(co_await EmptyClaims(set));

@@ -182,6 +182,17 @@ class SetsTest : public MetaTest {
     return length;
   }
 
+  void ExpectNothingOfSetsLeft() {
+    for (const format::KeyKind kind :
+         {format::KeyKind::kSet, format::KeyKind::kRank,
+          format::KeyKind::kManifestBlock, format::KeyKind::kManifestHeader,
+          format::KeyKind::kManifestPiece, format::KeyKind::kExtent,
+          format::KeyKind::kReference, format::KeyKind::kTrash,
+          format::KeyKind::kPublication, format::KeyKind::kOpenSet}) {
+      EXPECT_EQ(KeysOf(kind), 0u) << static_cast<char>(kind);
+    }
+  }
+
   uint64_t nonce_ = 1000;
 };
 
@@ -398,16 +409,27 @@ TEST_F(SetsTest, RemovedSetIsGoneAtOnceAndItsBlobsAfterTheGrace) {
   EXPECT_EQ(GetExtents(file->inode(), 0, 100)->size(), 1u);
   SleepAndRunPasses();
   EXPECT_EQ(orders_.deleted.size(), 2u);
-  for (const format::KeyKind kind :
-       {format::KeyKind::kSet, format::KeyKind::kRank,
-        format::KeyKind::kManifestBlock, format::KeyKind::kManifestHeader,
-        format::KeyKind::kManifestPiece, format::KeyKind::kExtent,
-        format::KeyKind::kReference, format::KeyKind::kTrash,
-        format::KeyKind::kPublication, format::KeyKind::kOpenSet}) {
-    EXPECT_EQ(KeysOf(kind), 0u) << static_cast<char>(kind);
-  }
+  ExpectNothingOfSetsLeft();
   // The path is free again.
   PublishTwo();
+}
+
+// Its record goes before its manifest does: what is left must be found again.
+TEST_F(SetsTest, RemovedSetLeavesNothingWhereverTheTrashIsCutShort) {
+  for (uint64_t cut = 1; cut <= 8; ++cut) {
+    SCOPED_TRACE(absl::StrCat("commit ", cut, " is lost"));
+    PublishTwo();
+    ASSERT_OK(RemoveSet());
+    kv_->InjectFault(kv_->commits() + cut, ModelKvFault::kUnknownLost);
+    for (int pass = 0; pass < 3; ++pass) {
+      Sleep(2 * io::kSecond);
+      (void)Await(meta_->trash().Pass());
+      (void)Await(meta_->garbage().Pass());
+    }
+    SleepAndRunPasses();
+    ExpectNothingOfSetsLeft();
+    if (HasFailure()) break;
+  }
 }
 
 TEST_F(SetsTest, RecursiveRemovalWithPlainUnlinksNeverShowsAPartialSet) {
