@@ -120,9 +120,12 @@ absl::Status TrailerStatus(ConstBytes trailer) {
   }
   const uint64_t code = LoadLe<uint64_t>(trailer.data());
   if (code == 0) return absl::OkStatus();
-  if (code > kStatusCodeMax) return Malformed("trailer status");
-  return absl::Status(static_cast<absl::StatusCode>(code),
-                      "the sender failed while it sent the payload");
+  const auto status = static_cast<absl::StatusCode>(code);
+  if (status != absl::StatusCode::kDataLoss &&
+      status != absl::StatusCode::kUnavailable) {
+    return Malformed("trailer status");
+  }
+  return absl::Status(status, "the sender failed while it sent the payload");
 }
 
 uint32_t TrailerChecksumCount(ConstBytes trailer) {

@@ -81,13 +81,14 @@ constexpr uint32_t TrailerBytes(uint32_t checksums) {
 }
 
 // Fills in a trailer of TrailerBytes(checksums.size()) bytes (checked). A
-// status other than kOk tells the receiver that the payload before it is not
-// to be used: the sender found out while it sent.
+// status other than kOk (kDataLoss or kUnavailable) tells the receiver that the
+// payload before it is not to be used: the sender found out while it sent.
 void FillTrailer(MutableBytes trailer, absl::StatusCode status,
                  std::span<const uint64_t> checksums);
 
 // OK: the sender stands by its payload. Otherwise the sender's status code;
-// kDataLoss if the trailer is no trailer.
+// kDataLoss if the trailer is no trailer, or has a status that no sender gives
+// (no checksum covers it: a flipped bit must not pass for a verdict).
 absl::Status TrailerStatus(ConstBytes trailer);
 
 // How many checksums a trailer holds; 0 if it is no trailer.

@@ -233,6 +233,11 @@ TEST(Trailer, UnknownStatusAndShortBytesAreDamage) {
   StoreLe(trailer.data(), uint64_t{17});
   EXPECT_THAT(TrailerStatus(trailer),
               StatusIs(absl::StatusCode::kDataLoss, "trailer status"));
+  for (uint64_t bit = 1; bit <= 16; bit *= 2) {  // One flipped bit.
+    StoreLe(trailer.data(), bit);
+    EXPECT_THAT(TrailerStatus(trailer),
+                StatusIs(absl::StatusCode::kDataLoss, "trailer status"));
+  }
   EXPECT_THAT(TrailerStatus(ConstBytes(trailer).first(7)),
               StatusIs(absl::StatusCode::kDataLoss, "malformed"));
   EXPECT_EQ(TrailerChecksumCount(ConstBytes(trailer).first(7)), 0u);
