@@ -61,19 +61,23 @@ void ChunkSink::Arrived() {
   for (const MutableBytes& part : piece_) hasher_.Update(part);
 }
 
+absl::Status ChunkSink::Damaged(std::string_view what) {
+  damaged_ = true;
+  return absl::DataLossError(
+      absl::StrCat(ToString(chunk_), ": ", AbslText(what)));
+}
+
 absl::Status ChunkSink::Finish(ConstBytes trailer) {
   const std::vector<uint64_t>& made = hasher_.Checksums();
   if (trailer.size() != (1 + made.size()) * sizeof(uint64_t)) {
-    return absl::DataLossError(
-        absl::StrCat(ToString(chunk_), ": wrong number of checksums"));
+    return Damaged("wrong number of checksums");
   }
   for (uint64_t i = 0; i < made.size(); ++i) {
     const uint64_t sent =
         format::LoadLe<uint64_t>(trailer.data() + (i + 1) * sizeof(uint64_t));
     if (sent == made[i]) continue;
-    return absl::DataLossError(
-        absl::StrCat(ToString(chunk_), ": block ", i,
-                     " of the range failed its checksum on arrival"));
+    return Damaged(absl::StrCat(
+        "block ", i, " of the range failed its checksum on arrival"));
   }
   verified_ = true;
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "client/blob/gather.h"
@@ -44,14 +45,19 @@ class ChunkSink final : public io::PayloadSink {
   absl::Status Finish(format::ConstBytes trailer) override;
   // True once the whole payload arrived and passed its checksums.
   bool verified() const { return verified_; }
+  // What arrived is not what was sent: this says nothing about what is stored.
+  bool damaged() const { return damaged_; }
 
  private:
+  absl::Status Damaged(std::string_view what);
+
   const format::ChunkId chunk_;
   const uint64_t size_bytes_;
   format::BlockHasher hasher_;
   GatherCursor<uint8_t> cursor_;
   MutableGather piece_;
   bool verified_ = false;
+  bool damaged_ = false;
 };
 
 }  // namespace cairn::client

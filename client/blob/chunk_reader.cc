@@ -70,6 +70,8 @@ Task<absl::Status> GetChunkOnce(Core* core, ChunkId chunk, uint64_t offset,
   ++core->counters()->calls;
   auto response = co_await io::CallProto<wire::GetChunkResponse>(
       *channel, format::Method::kGetChunk, request, call);
+  if (sink.damaged())
+    co_return absl::UnavailableError(response.status().message());
   if (!response.ok()) co_return response.status();
   if (request.length() > 0 && !sink.verified()) {
     co_return absl::DataLossError(
@@ -108,7 +110,7 @@ Task<absl::Status> ReadRound(Core* core, const ChunkRead* read,
       co_await GetChunkOnce(core, chunk, read->range.offset, read->to,
                             read->traffic_class, attempt, nullptr);
   if (direct.ok()) co_return direct;
-  // A damaged transfer is told from a damaged chunk by asking once more.
+  // It may be that the disk gave other bytes than it holds: ask once more.
   if (direct.code() == absl::StatusCode::kDataLoss) {
     absl::Status again =
         co_await GetChunkOnce(core, chunk, read->range.offset, read->to,

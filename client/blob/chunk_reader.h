@@ -32,7 +32,8 @@ io::Task<absl::Status> ReadChunkRange(Core* core, ChunkRead read);
 
 // One attempt at [offset, offset + bytes of `to`) of exactly this chunk, no
 // working around. `stripe_bytes`, if not null, receives the stripe's length.
-// An empty `to` asks for the record only.
+// An empty `to` asks for the record only. kDataLoss: the target says so; bytes
+// that were damaged on their way are kUnavailable.
 io::Task<absl::Status> GetChunkOnce(Core* core, format::ChunkId chunk,
                                     uint64_t offset, MutableGather to,
                                     format::TrafficClass traffic_class,
