@@ -28,6 +28,9 @@ void Nemesis::FireDisk(Attack kind) {
     return Spawn(kind, Later([world, node] { world->UnhangDisk(node); }));
   }
   if (busy_.contains(server) || !Up(server)) return;
+  // What cannot be read is lost: only as much as the scheme can lose.
+  const uint32_t victims = context_->tunables->faults.damaged_targets;
+  if (kind == Attack::kReadError && server > victims) return;
   busy_.insert(server);
   if (kind == Attack::kDiskFull) return Spawn(kind, FillDisk(server));
   Spawn(kind, FailDisk(server, kind));
@@ -38,7 +41,6 @@ Task<void> Nemesis::FailDisk(ServerId server, Attack kind) {
   Disk *const disk = DiskOf(server);
   if (kind == Attack::kDiskErrors) {
     DiskFaultRates rates;
-    rates.read_error = random_.Between(5, 200);
     rates.write_error = random_.Between(10, 500);
     rates.sync_error = random_.Between(10, 500);
     rates.name_error = random_.Between(5, 100);
@@ -51,6 +53,9 @@ Task<void> Nemesis::FailDisk(ServerId server, Attack kind) {
                                              : DiskOp::kDurable;
     fault.nth = random_.Between(1, 5);
     fault.times = random_.Between(1, 3);
+    if (kind == Attack::kReadError) {
+      fault.path_contains = context_->cluster->TargetDirectory(server);
+    }
     disk->Fail(fault);
   }
   const io::TimeNs down = DownTime();

@@ -98,7 +98,7 @@ void Nemesis::FireRates(Attack kind) {
       break;
     case Attack::kCorruptSegments:
       rate = &rates_.corrupt_segment;
-      one_in *= 4;
+      one_in = random_.Between(500, 10'000);
       break;
     case Attack::kTinySegments:
       rate = &rates_.tiny_segments;

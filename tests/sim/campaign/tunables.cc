@@ -83,14 +83,14 @@ void DrawLoads(Random *random, Tunables *t) {
   const bool files = !checkpoints || !random->OneIn(3);
   if (checkpoints) {
     t->checkpoints.runs = random->OneIn(3) ? 2 : 1;
-    t->checkpoints.saves = Draw(random, 2, 5);
+    t->checkpoints.saves = Draw(random, 3, 12);
     t->checkpoints.ranks_max = Draw(random, 1, 6);
     t->checkpoints.model_bytes = DrawScale(random, 16 * kKiB, 512 * kKiB);
     t->checkpoints.death_one_in = random->OneIn(2) ? Draw(random, 2, 6) : 0;
   }
   if (files) {
     t->files.writers = Draw(random, 1, 3);
-    t->files.operations = Draw(random, 30, 120);
+    t->files.operations = Draw(random, 30, 150);
     t->files.files = Draw(random, 1, 6);
     t->files.file_bytes = DrawScale(random, 8 * kKiB, 256 * kKiB);
   }
@@ -120,7 +120,7 @@ void DrawFaults(Random *random, Tunables *t) {
   faults.pause_max = DrawScale(random, 100, 1000) * kMillisecond;
   faults.down_max = DrawScale(random, 200, 8000) * kMillisecond;
   faults.damaged_targets = t->parity;
-  t->fault_time = Draw(random, 10, 40) * kSecond;
+  t->fault_time = Draw(random, 8, 25) * kSecond;
 }
 
 }  // namespace
