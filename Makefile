@@ -42,6 +42,7 @@ test-asan: packages
 test-tsan: packages
 	cmake --preset tsan
 	cmake --build build/tsan --parallel $(JOBS)
+	export TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp; \
 	$(DEEP_STACK) ctest --test-dir build/tsan --output-on-failure -j $(JOBS) -L unit
 
 ## sim        whole clusters in the simulator: SEEDS seeds (default 1000), or only SEED

@@ -68,10 +68,13 @@ Task<absl::Status> GetChunkOnce(Core* core, ChunkId chunk, uint64_t offset,
   call.traffic_class = traffic_class;
   if (request.length() > 0) call.sink = &sink;
   ++core->counters()->calls;
+  const TimeNs asked_at = core->env()->NowNs();
   auto response = co_await io::CallProto<wire::GetChunkResponse>(
       *channel, format::Method::kGetChunk, request, call);
-  if (sink.damaged())
+  core->NoteAnswer(place->target, response.status(), asked_at);
+  if (sink.damaged()) {
     co_return absl::UnavailableError(response.status().message());
+  }
   if (!response.ok()) co_return response.status();
   if (request.length() > 0 && !sink.verified()) {
     co_return absl::DataLossError(
@@ -100,24 +103,42 @@ bool MayPass(const absl::Status& status) {
          status.code() == absl::StatusCode::kFailedPrecondition;
 }
 
-// One round: the chunk itself, then whatever else the scheme offers.
-Task<absl::Status> ReadRound(Core* core, const ChunkRead* read,
-                             bool count_failure) {
-  const ChunkId chunk = read->range.chunk;
+Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read) {
+  const format::ChunkRange& range = read->range;
   const TimeNs attempt =
       std::min(read->deadline, core->env()->NowNs() + kChunkAttemptTimeout);
-  absl::Status direct =
-      co_await GetChunkOnce(core, chunk, read->range.offset, read->to,
+  absl::Status status =
+      co_await GetChunkOnce(core, range.chunk, range.offset, read->to,
                             read->traffic_class, attempt, nullptr);
-  if (direct.ok()) co_return direct;
   // It may be that the disk gave other bytes than it holds: ask once more.
-  if (direct.code() == absl::StatusCode::kDataLoss) {
-    absl::Status again =
-        co_await GetChunkOnce(core, chunk, read->range.offset, read->to,
+  if (status.code() == absl::StatusCode::kDataLoss) {
+    const absl::Status again =
+        co_await GetChunkOnce(core, range.chunk, range.offset, read->to,
                               read->traffic_class, attempt, nullptr);
     if (again.ok()) co_return again;
   }
-  if (count_failure) CountFailure(core, chunk, direct);
+  co_return status;
+}
+
+// Not if its target is silent and there are other shards to read.
+bool ShouldAsk(Core* core, ChunkId chunk) {
+  const auto map = core->map();
+  const absl::StatusOr<Place> place = PlaceOf(*map, chunk);
+  if (!place.ok()) return true;
+  const Pool* const pool = map->FindPool(chunk.blob.pool());
+  return pool->scheme.parity_shards == 0 || core->MayAsk(place->target);
+}
+
+// One round: the chunk itself, then whatever else the scheme offers.
+Task<absl::Status> ReadRound(Core* core, const ChunkRead* read, bool first) {
+  const ChunkId chunk = read->range.chunk;
+  absl::Status direct =
+      absl::UnavailableError("its target gave no answer lately; not asked");
+  if (!first || ShouldAsk(core, chunk)) {
+    direct = co_await ReadDirectly(core, read);
+  }
+  if (direct.ok()) co_return direct;
+  if (first) CountFailure(core, chunk, direct);
   co_return co_await ReadAround(core, read, std::move(direct));
 }
 

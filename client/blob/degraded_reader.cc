@@ -54,10 +54,25 @@ absl::Status Failure(const Recovery& r) {
   return absl::UnavailableError(text);
 }
 
+// The stripe's other shards, those on silent targets last.
+std::vector<uint32_t> OtherShards(const Recovery& r) {
+  const ChunkId wanted = r.read->range.chunk;
+  const auto targets =
+      r.pool->PgTargets(r.pool->PgOf(wanted.blob, wanted.stripe));
+  std::vector<uint32_t> shards;
+  for (uint32_t shard = 0; shard < r.pool->scheme.shards(); ++shard) {
+    if (shard != wanted.shard) shards.push_back(shard);
+  }
+  std::stable_partition(shards.begin(), shards.end(), [&](uint32_t shard) {
+    return !r.core->IsSilent(targets[shard]);
+  });
+  return shards;
+}
+
 Task<absl::Status> ReadAnotherCopy(Recovery* r) {
   const format::ChunkRange& range = r->read->range;
-  for (uint32_t shard = 0; shard < r->pool->scheme.shards(); ++shard) {
-    if (shard == range.chunk.shard) continue;
+  const std::vector<uint32_t> copies = OtherShards(*r);
+  for (const uint32_t shard : copies) {
     const ChunkId copy{range.chunk.blob, range.chunk.stripe, shard};
     absl::Status status = co_await GetChunkOnce(
         r->core, copy, range.offset, r->read->to, r->read->traffic_class,
@@ -75,8 +90,8 @@ Task<absl::Status> ReadAnotherCopy(Recovery* r) {
 Task<absl::Status> LearnStripeBytes(Recovery* r) {
   const ChunkId wanted = r->read->range.chunk;
   absl::Status last = absl::UnavailableError("no shard answered");
-  for (uint32_t shard = 0; shard < r->pool->scheme.shards(); ++shard) {
-    if (shard == wanted.shard) continue;
+  const std::vector<uint32_t> others = OtherShards(*r);
+  for (const uint32_t shard : others) {
     const ChunkId other{wanted.blob, wanted.stripe, shard};
     last = co_await GetChunkOnce(r->core, other, 0, {}, r->read->traffic_class,
                                  AttemptDeadline(*r), &r->stripe_bytes);
@@ -133,14 +148,13 @@ uint32_t CountPresent(const Recovery& r) {
 // none is left to ask.
 Task<void> FetchEnough(Recovery* r) {
   const uint32_t k = r->pool->scheme.data_shards;
-  uint32_t next = 0;
-  while (CountPresent(*r) < k && next < r->pool->scheme.shards()) {
+  const std::vector<uint32_t> shards = OtherShards(*r);
+  size_t next = 0;
+  while (CountPresent(*r) < k && next < shards.size()) {
     io::Gate gate(r->core->env());
     for (uint32_t missing = k - CountPresent(*r);
-         missing > 0 && next < r->pool->scheme.shards(); ++next) {
-      if (next == r->read->range.chunk.shard) continue;
-      gate.Spawn(FetchShard(r, next));
-      --missing;
+         missing > 0 && next < shards.size(); --missing) {
+      gate.Spawn(FetchShard(r, shards[next++]));
     }
     co_await gate.Close();
   }

@@ -200,6 +200,25 @@ absl::StatusOr<io::Channel*> Core::TargetChannel(format::TargetId target) {
   return channel.get();
 }
 
+void Core::NoteAnswer(format::TargetId target, const absl::Status& answer,
+                      TimeNs asked_at) {
+  const TimeNs now = env_->NowNs();
+  if (!absl::IsUnavailable(answer) && !absl::IsDeadlineExceeded(answer)) {
+    silent_.erase(target);
+  } else if (now - asked_at >= kSilentTargetAfter) {
+    silent_[target] = now + kSilentTargetPause;
+  }
+}
+
+bool Core::MayAsk(format::TargetId target) {
+  const auto silent = silent_.find(target);
+  if (silent == silent_.end()) return true;
+  const TimeNs now = env_->NowNs();
+  if (now < silent->second) return false;
+  silent->second = now + kSilentTargetPause;  // Others wait for the answer.
+  return true;
+}
+
 absl::StatusOr<const format::Pool*> Core::FindPool(
     const std::string& name) const {
   if (name.empty() && !map_->pools.empty()) return &map_->pools.begin()->second;

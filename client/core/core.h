@@ -107,6 +107,17 @@ class Core {
   // The pool by name; empty: the first. kNotFound lists the names.
   absl::StatusOr<const format::Pool*> FindPool(const std::string& name) const;
 
+  // --- Silent targets: those that lately left a call without any answer.
+  // After a call: `answer`, if there was one, has any status of the target's.
+  void NoteAnswer(format::TargetId target, const absl::Status& answer,
+                  io::TimeNs asked_at);
+  bool IsSilent(format::TargetId target) const {
+    return silent_.contains(target);
+  }
+  // May a read that can go around the target ask it? Not if it is silent, but
+  // for one caller in kSilentTargetPause.
+  bool MayAsk(format::TargetId target);
+
   // --- Windows: bytes of chunks in flight.
   AdaptiveWindow* write_window() { return &write_window_; }
   AdaptiveWindow* read_window() { return &read_window_; }
@@ -139,6 +150,7 @@ class Core {
       targets_;
   std::shared_ptr<const format::ClusterMap> map_;
   io::TimeNs map_asked_at_ = 0;
+  std::map<format::TargetId, io::TimeNs> silent_;  // When to ask it again.
   MutationIds mutations_;
   uint64_t session_ = 0;
   uint64_t lease_ms_ = 0;

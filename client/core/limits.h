@@ -20,6 +20,12 @@ static_assert(kPoolLargeBuffers > 2 * format::kParityShardsMax,
 inline constexpr io::TimeNs kMetaAttemptTimeout = 15 * io::kSecond;
 // One attempt at a chunk before another shard, copy or connection is tried.
 inline constexpr io::TimeNs kChunkAttemptTimeout = 10 * io::kSecond;
+// A target that left a call without an answer for so long is a silent one: a
+// machine without power says nothing, and each read would wait for it anew.
+inline constexpr io::TimeNs kSilentTargetAfter = 2 * io::kSecond;
+static_assert(kSilentTargetAfter < kChunkAttemptTimeout);
+// Reads go around a silent target; one in so long asks it all the same.
+inline constexpr io::TimeNs kSilentTargetPause = 10 * io::kSecond;
 // Pause between attempts: doubles from the first to the second value.
 inline constexpr io::TimeNs kRetryPauseMin = 5 * io::kMillisecond;
 inline constexpr io::TimeNs kRetryPauseMax = 1 * io::kSecond;

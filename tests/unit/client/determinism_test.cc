@@ -43,6 +43,9 @@ TEST_F(DeterminismTest, OneSeedGivesOneTraceAndAnotherGivesAnother) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     const Run first = SaveWithDeaths(seed);
     const Run again = SaveWithDeaths(seed);
+    // In the XML report, to compare runs of the program and its builds.
+    RecordProperty(absl::StrCat("trace_of_seed_", seed),
+                   absl::StrCat(first.hash));
     EXPECT_EQ(first.hash, again.hash);
     EXPECT_EQ(first.events, again.events);
     EXPECT_EQ(first.end, again.end);
