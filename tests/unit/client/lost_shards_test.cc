@@ -170,6 +170,30 @@ TEST_P(LostShardsTest, LoadFinishesInTimeWhileParityManyNodesAreSilent) {
   EXPECT_OK(Load(cluster_->NewClient("late reader")));
 }
 
+// One bit flips on the way from the targets that still have the bytes, at many
+// places of their answers in turn: that is no proof that these are lost, too.
+TEST_P(LostShardsTest, FlippedBitInATransferIsNoLossThoughAllParityIsGone) {
+  SaveOne(8);
+  for (uint32_t t = 1; t <= GetParam().parity; ++t) {
+    EXPECT_GT(cluster_->CorruptTarget(t, format::kDiskAlignBytes), 0u);
+  }
+  for (uint64_t at = 200; at < 100'000; at += 9'973) {
+    SCOPED_TRACE(absl::StrCat("byte ", at));
+    sim::SimClient* const reader = cluster_->NewClient("reader");
+    for (uint32_t t = GetParam().parity + 1; t <= GetParam().targets; ++t) {
+      sim::StreamFault flip;
+      flip.kind = sim::StreamFault::Kind::kFlip;
+      flip.from = cluster_->TargetNode(t);
+      flip.to = reader->env()->node();
+      flip.after_bytes = at;
+      cluster_->world()->network()->Fail(flip);
+    }
+    EXPECT_OK(Load(reader));
+  }
+  EXPECT_GT(cluster_->world()->faults().of(sim::FaultKind::kCorruptSegment),
+            10u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Schemes, LostShardsTest,
                          ::testing::Values(Shape{"rs:2+1", 3, 1},
                                            Shape{"rs:4+2", 6, 2},
