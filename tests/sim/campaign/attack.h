@@ -75,7 +75,7 @@ AttackClass ClassOf(Attack kind);
 // What was fired so far, and how long ago the world was last out of order.
 class AttackLog {
  public:
-  explicit AttackLog(io::Executor *executor) : executor_(executor) {}
+  explicit AttackLog(io::Executor* executor) : executor_(executor) {}
 
   void Count(Attack kind) {
     ++counts_[static_cast<size_t>(kind)];
@@ -99,7 +99,7 @@ class AttackLog {
   std::string ToString() const;  // "kill-target 3, rot 1".
 
  private:
-  io::Executor *const executor_;
+  io::Executor* const executor_;
   std::array<uint64_t, kAttacks> counts_{};
   uint64_t active_ = 0;
   io::TimeNs last_ = 0;

@@ -30,14 +30,14 @@ struct Parts {
   std::unique_ptr<ReaderWorkload> readers;
 };
 
-Task<void> ThenSet(io::Gate *gate, io::Event *done) {
+Task<void> ThenSet(io::Gate* gate, io::Event* done) {
   co_await gate->Close();
   done->Set();
 }
 
 // The workloads under faults; then the faults end, and the workloads must too.
-Task<void> RunWorkloads(Parts *parts) {
-  Context *const context = &parts->context;
+Task<void> RunWorkloads(Parts* parts) {
+  Context* const context = &parts->context;
   io::Gate writers(context->world());
   io::Gate readers(context->world());
   io::Gate watch(context->world());
@@ -65,15 +65,15 @@ Task<void> RunWorkloads(Parts *parts) {
   co_await watch.Close();
 }
 
-Task<void> RunAll(Parts *parts, Random random) {
+Task<void> RunAll(Parts* parts, Random random) {
   co_await RunWorkloads(parts);
   if (parts->context.judge->violated()) co_return;
   co_await RunFinalPhase(&parts->context, random);
 }
 
-CampaignResult MakeResult(const Parts &parts) {
+CampaignResult MakeResult(const Parts& parts) {
   CampaignResult result;
-  const Context &context = parts.context;
+  const Context& context = parts.context;
   result.violation = context.judge->what();
   result.tunables = ToString(*context.tunables);
   result.attacks = context.faults->ToString();
@@ -95,7 +95,7 @@ CampaignResult MakeResult(const Parts &parts) {
 
 }  // namespace
 
-CampaignResult RunCampaign(const CampaignOptions &options) {
+CampaignResult RunCampaign(const CampaignOptions& options) {
   const Tunables tunables = DrawTunables(options.seed);
   Judge judge(options.on_violation);
   // Before the cluster: what unwinds at its end still refers to them.

@@ -17,10 +17,10 @@ namespace cairn::sim {
 
 struct CampaignOptions {
   uint64_t seed = 1;
-  std::FILE *trace = nullptr;  // Every event of the world; null: none.
+  std::FILE* trace = nullptr;  // Every event of the world; null: none.
   // Hears of the first violation while the world still stands; after it the
   // campaign ends as soon as it can.
-  Judge::Handler on_violation = [](const std::string &) {};
+  Judge::Handler on_violation = [](const std::string&) {};
 };
 
 struct CampaignResult {
@@ -36,6 +36,6 @@ struct CampaignResult {
   double virtual_seconds = 0;
 };
 
-CampaignResult RunCampaign(const CampaignOptions &options);
+CampaignResult RunCampaign(const CampaignOptions& options);
 
 }  // namespace cairn::sim

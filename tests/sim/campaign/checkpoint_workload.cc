@@ -20,18 +20,18 @@ constexpr uint32_t kClaimTries = 120;
 }  // namespace
 
 struct CheckpointWorkload::Series {
-  Context *context;
+  Context* context;
   std::string name;
   Random random;
-  io::Gate *ranks;  // All rank processes of the series.
+  io::Gate* ranks;  // All rank processes of the series.
   uint32_t steps = 0;
   std::vector<std::string> paths;
 };
 
 // One process that plays one rank.
 struct CheckpointWorkload::RankRun {
-  Context *context;
-  SetAttempt *attempt;
+  Context* context;
+  SetAttempt* attempt;
   uint32_t rank = 0;
   io::TimeNs die_after = 0;  // 0: not by plan.
   bool takes_over = false;   // An earlier process may hold the claim.
@@ -39,7 +39,7 @@ struct CheckpointWorkload::RankRun {
 
 namespace {
 
-client::CheckpointWriter::Options OptionsFor(const SetAttempt &attempt,
+client::CheckpointWriter::Options OptionsFor(const SetAttempt& attempt,
                                              uint32_t rank) {
   client::CheckpointWriter::Options options;
   options.path = attempt.path;
@@ -51,8 +51,8 @@ client::CheckpointWriter::Options OptionsFor(const SetAttempt &attempt,
 }
 
 // What a rank is told when its save does not succeed.
-void JudgeSave(const Context &context, SetAttempt *attempt, io::TimeNs started,
-               const absl::Status &status, const std::string &what) {
+void JudgeSave(const Context& context, SetAttempt* attempt, io::TimeNs started,
+               const absl::Status& status, const std::string& what) {
   if (Excused(context, started, status)) return;
   if (absl::IsAborted(status)) {
     context.sets->ToldFenced(attempt);
@@ -69,16 +69,16 @@ void JudgeSave(const Context &context, SetAttempt *attempt, io::TimeNs started,
 }
 
 struct RankWork {
-  Context *context;
-  SimClient *client;
-  SetAttempt *attempt;
+  Context* context;
+  SimClient* client;
+  SetAttempt* attempt;
   uint32_t rank = 0;
   bool takes_over = false;
 };
 
 // Nullopt: not opened; reported if that was wrong.
-Task<std::optional<client::OpenedSet>> OpenRank(const RankWork *work) {
-  Context *const context = work->context;
+Task<std::optional<client::OpenedSet>> OpenRank(const RankWork* work) {
+  Context* const context = work->context;
   for (uint32_t tried = 0; work->client->alive(); ++tried) {
     const io::TimeNs started = context->now();
     auto opened = co_await client::OpenSet(
@@ -99,9 +99,9 @@ Task<std::optional<client::OpenedSet>> OpenRank(const RankWork *work) {
   co_return std::nullopt;
 }
 
-Task<void> SaveOpened(const RankWork *work, client::OpenedSet opened) {
-  Context *const context = work->context;
-  client::Core *const core = work->client->core();
+Task<void> SaveOpened(const RankWork* work, client::OpenedSet opened) {
+  Context* const context = work->context;
+  client::Core* const core = work->client->core();
   const client::CheckpointWriter::Options options =
       OptionsFor(*work->attempt, work->rank);
   const auto items =
@@ -130,8 +130,8 @@ Task<void> WorkAsRank(RankWork work) {
 
 }  // namespace
 
-Task<void> CheckpointWorkload::DieLater(RankRun *run, SimClient *client,
-                                        io::CancelToken *ended) {
+Task<void> CheckpointWorkload::DieLater(RankRun* run, SimClient* client,
+                                        io::CancelToken* ended) {
   co_await io::SleepFor(run->context->world(), run->die_after, ended);
   if (ended->cancelled() || !client->alive()) co_return;
   run->context->faults->Count(Attack::kRankDeath);
@@ -139,8 +139,8 @@ Task<void> CheckpointWorkload::DieLater(RankRun *run, SimClient *client,
 }
 
 Task<void> CheckpointWorkload::RunRank(RankRun run) {
-  Context *const context = run.context;
-  SimClient *const client = co_await context->clients->Take(absl::StrCat(
+  Context* const context = run.context;
+  SimClient* const client = co_await context->clients->Take(absl::StrCat(
       "rank-", run.rank, run.attempt->path, "-", run.attempt->number));
   if (client == nullptr) co_return;
   io::CancelToken ended;
@@ -161,9 +161,9 @@ Task<void> CheckpointWorkload::RunRank(RankRun run) {
 
 // Until every rank has ended, or for a while: then the next attempt starts
 // while this one still runs.
-Task<void> CheckpointWorkload::RunAttempt(Series *series, SetAttempt *attempt) {
-  Context *const context = series->context;
-  const CheckpointLoad &load = context->tunables->checkpoints;
+Task<void> CheckpointWorkload::RunAttempt(Series* series, SetAttempt* attempt) {
+  Context* const context = series->context;
+  const CheckpointLoad& load = context->tunables->checkpoints;
   for (uint32_t rank = 0; rank < attempt->world_size; ++rank) {
     RankRun run{context, attempt, rank};
     if (load.death_one_in > 0 && series->random.OneIn(load.death_one_in)) {
@@ -179,24 +179,24 @@ Task<void> CheckpointWorkload::RunAttempt(Series *series, SetAttempt *attempt) {
   }
 }
 
-Task<void> CheckpointWorkload::SaveOne(Series *series, std::string path) {
-  Context *const context = series->context;
-  const CheckpointLoad &load = context->tunables->checkpoints;
+Task<void> CheckpointWorkload::SaveOne(Series* series, std::string path) {
+  Context* const context = series->context;
+  const CheckpointLoad& load = context->tunables->checkpoints;
   for (uint32_t tried = 0; tried < kAttemptsMax && !context->stopping;
        ++tried) {
     const uint32_t ranks =
         static_cast<uint32_t>(series->random.Between(1, load.ranks_max));
     const uint64_t bytes = series->random.Between(1024, load.model_bytes);
-    SetAttempt *const attempt = context->sets->NewAttempt(path, ranks, bytes);
+    SetAttempt* const attempt = context->sets->NewAttempt(path, ranks, bytes);
     co_await RunAttempt(series, attempt);
     if (context->sets->Current(path) != nullptr) break;
   }
   co_await series->ranks->Close();
 }
 
-Task<void> CheckpointWorkload::LoadOne(Series *series, std::string path) {
-  Context *const context = series->context;
-  SimClient *const client = co_await context->clients->Take("loader");
+Task<void> CheckpointWorkload::LoadOne(Series* series, std::string path) {
+  Context* const context = series->context;
+  SimClient* const client = co_await context->clients->Take("loader");
   if (client == nullptr) co_return;
   const uint32_t ranks = static_cast<uint32_t>(series->random.Between(1, 5));
   for (uint32_t rank = 0; rank < ranks && client->alive(); ++rank) {
@@ -207,16 +207,16 @@ Task<void> CheckpointWorkload::LoadOne(Series *series, std::string path) {
 }
 
 // Only sets that nobody else removes.
-Task<void> CheckpointWorkload::RemoveOne(Series *series) {
-  Context *const context = series->context;
+Task<void> CheckpointWorkload::RemoveOne(Series* series) {
+  Context* const context = series->context;
   const std::string path =
       series->paths[series->random.Below(series->paths.size())];
   if (context->sets->Current(path) == nullptr) co_return;
-  SimClient *const client = co_await context->clients->Take("remover");
+  SimClient* const client = co_await context->clients->Take("remover");
   if (client == nullptr) co_return;
   const io::TimeNs started = context->now();
   context->sets->RemovalAsked(path);
-  client::Core *const core = client->core();
+  client::Core* const core = client->core();
   const absl::Status removed =
       co_await RunOn(context->world(), client,
                      client::RemoveSetAt(core, path, core->Deadline()));
@@ -231,9 +231,9 @@ Task<void> CheckpointWorkload::RemoveOne(Series *series) {
   co_await context->clients->GiveBack(client);
 }
 
-std::string CheckpointWorkload::NextPath(Series *series) {
+std::string CheckpointWorkload::NextPath(Series* series) {
   if (series->random.OneIn(3)) {
-    for (const std::string &path : series->paths) {
+    for (const std::string& path : series->paths) {
       if (series->context->sets->Free(path)) return path;
     }
   }
@@ -242,7 +242,7 @@ std::string CheckpointWorkload::NextPath(Series *series) {
   return series->paths.back();
 }
 
-Task<void> CheckpointWorkload::RunSeries(Context *context, Series series) {
+Task<void> CheckpointWorkload::RunSeries(Context* context, Series series) {
   io::Gate ranks(context->world());
   series.ranks = &ranks;
   const uint32_t saves = context->tunables->checkpoints.saves;

@@ -16,7 +16,7 @@ struct SetAttempt;
 
 class CheckpointWorkload {
  public:
-  CheckpointWorkload(Context *context, Random random)
+  CheckpointWorkload(Context* context, Random random)
       : context_(context), random_(random) {}
 
   // All series, beside each other, until they are done or the campaign stops.
@@ -26,17 +26,17 @@ class CheckpointWorkload {
   struct Series;
   struct RankRun;
 
-  static io::Task<void> RunSeries(Context *context, Series series);
-  static io::Task<void> SaveOne(Series *series, std::string path);
-  static io::Task<void> RunAttempt(Series *series, SetAttempt *attempt);
+  static io::Task<void> RunSeries(Context* context, Series series);
+  static io::Task<void> SaveOne(Series* series, std::string path);
+  static io::Task<void> RunAttempt(Series* series, SetAttempt* attempt);
   static io::Task<void> RunRank(RankRun run);
-  static io::Task<void> DieLater(RankRun *run, SimClient *client,
-                                 io::CancelToken *ended);
-  static io::Task<void> LoadOne(Series *series, std::string path);
-  static io::Task<void> RemoveOne(Series *series);
-  static std::string NextPath(Series *series);
+  static io::Task<void> DieLater(RankRun* run, SimClient* client,
+                                 io::CancelToken* ended);
+  static io::Task<void> LoadOne(Series* series, std::string path);
+  static io::Task<void> RemoveOne(Series* series);
+  static std::string NextPath(Series* series);
 
-  Context *const context_;
+  Context* const context_;
   Random random_;
 };
 

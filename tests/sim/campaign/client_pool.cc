@@ -12,9 +12,9 @@ namespace {
 constexpr io::TimeNs kRetryPause = 200 * io::kMillisecond;
 }  // namespace
 
-Task<SimClient *> ClientPool::Take(std::string name) {
+Task<SimClient*> ClientPool::Take(std::string name) {
   while (!context_->stopping) {
-    SimClient *const client =
+    SimClient* const client =
         context_->cluster->AddClient(absl::StrCat(name, "#", ++made_));
     taken_.push_back(client);
     const io::TimeNs started = context_->now();
@@ -29,19 +29,19 @@ Task<SimClient *> ClientPool::Take(std::string name) {
   co_return nullptr;
 }
 
-Task<void> ClientPool::GiveBack(SimClient *client) {
+Task<void> ClientPool::GiveBack(SimClient* client) {
   std::erase(taken_, client);
   if (client->alive()) co_await context_->cluster->StopClient(client);
 }
 
-void ClientPool::Kill(SimClient *client) {
+void ClientPool::Kill(SimClient* client) {
   if (std::erase(taken_, client) == 0) return;
   context_->cluster->KillClient(client);
 }
 
-SimClient *ClientPool::KillOne(uint64_t victim) {
+SimClient* ClientPool::KillOne(uint64_t victim) {
   if (taken_.empty()) return nullptr;
-  SimClient *const client = taken_[victim % taken_.size()];
+  SimClient* const client = taken_[victim % taken_.size()];
   Kill(client);
   return client;
 }
@@ -49,7 +49,7 @@ SimClient *ClientPool::KillOne(uint64_t victim) {
 Task<void> ClientPool::AwaitFenced(uint64_t session) {
   if (session == 0) co_return;
   while (true) {
-    MetaProcess *const meta = context_->cluster->meta();
+    MetaProcess* const meta = context_->cluster->meta();
     if (meta != nullptr && meta->service() != nullptr &&
         !meta->service()->sessions().IsLive(format::SessionId(session))) {
       co_return;

@@ -8,15 +8,15 @@ namespace {
 
 // How long after the last fault its consequences may still show: retries back
 // off, connections are taken for dead, sessions run out unnoticed.
-io::TimeNs Aftermath(const Context &context) {
+io::TimeNs Aftermath(const Context& context) {
   return 2 * context.tunables->cluster.client_timeout_ms * io::kMillisecond +
          context.tunables->cluster.meta.lease_ns + 30 * io::kSecond;
 }
 
 }  // namespace
 
-bool Excused(const Context &context, io::TimeNs started,
-             const absl::Status &status) {
+bool Excused(const Context& context, io::TimeNs started,
+             const absl::Status& status) {
   const io::TimeNs reach = Aftermath(context);
   const io::TimeNs since = started > reach ? started - reach : 0;
   if (context.faults->QuietSince(since)) return false;
@@ -33,8 +33,8 @@ bool Excused(const Context &context, io::TimeNs started,
   }
 }
 
-void JudgeError(const Context &context, io::TimeNs started,
-                const absl::Status &status, const std::string &what) {
+void JudgeError(const Context& context, io::TimeNs started,
+                const absl::Status& status, const std::string& what) {
   if (Excused(context, started, status)) return;
   context.judge->Violation(absl::StrCat(
       what, " failed, which nothing excuses: ", status.ToString()));

@@ -18,13 +18,13 @@ class FileLedger;
 class SetLedger;
 
 struct Context {
-  const Tunables *tunables = nullptr;
-  SimCluster *cluster = nullptr;
-  Judge *judge = nullptr;
-  AttackLog *faults = nullptr;
-  ClientPool *clients = nullptr;
-  SetLedger *sets = nullptr;
-  FileLedger *files = nullptr;
+  const Tunables* tunables = nullptr;
+  SimCluster* cluster = nullptr;
+  Judge* judge = nullptr;
+  AttackLog* faults = nullptr;
+  ClientPool* clients = nullptr;
+  SetLedger* sets = nullptr;
+  FileLedger* files = nullptr;
   // Targets that damage has made unusable for good: writes cannot succeed any
   // more, and what was ordered to be deleted may be left.
   std::set<uint32_t> ruined;
@@ -32,7 +32,7 @@ struct Context {
   uint64_t operations = 0;
   uint64_t loads = 0;
 
-  World *world() const { return cluster->world(); }
+  World* world() const { return cluster->world(); }
   io::TimeNs now() const { return cluster->world()->NowNs(); }
 };
 
@@ -42,11 +42,11 @@ inline io::TimeNs Grace(uint64_t ms) { return ms * io::kMillisecond * 9 / 10; }
 // Whether an operation that started at `started` may have failed with `status`
 // because something was broken lately: a lost connection, a missed deadline, a
 // lost session. Everything else is for the caller to judge.
-bool Excused(const Context &context, io::TimeNs started,
-             const absl::Status &status);
+bool Excused(const Context& context, io::TimeNs started,
+             const absl::Status& status);
 
 // Reports `status` unless it is excused. `what` says who did what.
-void JudgeError(const Context &context, io::TimeNs started,
-                const absl::Status &status, const std::string &what);
+void JudgeError(const Context& context, io::TimeNs started,
+                const absl::Status& status, const std::string& what);
 
 }  // namespace cairn::sim

@@ -18,9 +18,9 @@ uint64_t WordAt(uint64_t id, uint64_t step, uint64_t word) {
 }
 
 // Bytes of the state in [offset, offset + asked): short at its end.
-std::string_view Expected(const FileMatch &match, uint64_t offset,
+std::string_view Expected(const FileMatch& match, uint64_t offset,
                           uint64_t asked) {
-  const std::string &content = *match.file->content[match.number];
+  const std::string& content = *match.file->content[match.number];
   if (offset >= content.size()) return {};
   return std::string_view(content).substr(offset, asked);
 }
@@ -39,41 +39,41 @@ std::vector<uint8_t> BytesAt(uint64_t id, uint64_t step, uint64_t offset,
   return bytes;
 }
 
-LedgerDirectory *FileLedger::NewDirectory(std::string path) {
+LedgerDirectory* FileLedger::NewDirectory(std::string path) {
   directories_.push_back(std::make_unique<LedgerDirectory>(std::move(path)));
   return directories_.back().get();
 }
 
-LedgerFile *FileLedger::NewFile() {
+LedgerFile* FileLedger::NewFile() {
   files_.push_back(std::make_unique<LedgerFile>(files_.size() + 1));
   return files_.back().get();
 }
 
-std::vector<LedgerFile *> FileLedger::FilesAt(const LedgerDirectory &directory,
-                                              const std::string &name,
-                                              io::TimeNs since) const {
-  std::vector<LedgerFile *> files;
+std::vector<LedgerFile*> FileLedger::FilesAt(const LedgerDirectory& directory,
+                                             const std::string& name,
+                                             io::TimeNs since) const {
+  std::vector<LedgerFile*> files;
   for (const size_t number : directory.names.Between(since, context_->now())) {
-    const Names &names = directory.names[number];
+    const Names& names = directory.names[number];
     const auto found = names.find(name);
-    LedgerFile *const file = found == names.end() ? nullptr : found->second;
+    LedgerFile* const file = found == names.end() ? nullptr : found->second;
     if (std::ranges::find(files, file) == files.end()) files.push_back(file);
   }
   return files;
 }
 
-bool FileLedger::Agrees(const FileMatch &match, uint64_t offset,
+bool FileLedger::Agrees(const FileMatch& match, uint64_t offset,
                         std::span<const uint8_t> bytes, uint64_t asked) {
   return std::ranges::equal(Expected(match, offset, asked), bytes, {},
                             [](char c) { return static_cast<uint8_t>(c); });
 }
 
-std::vector<FileMatch> FileLedger::Match(const std::vector<LedgerFile *> &files,
+std::vector<FileMatch> FileLedger::Match(const std::vector<LedgerFile*>& files,
                                          io::TimeNs since, uint64_t offset,
                                          std::span<const uint8_t> bytes,
                                          uint64_t asked) const {
   std::vector<FileMatch> matches;
-  for (LedgerFile *const file : files) {
+  for (LedgerFile* const file : files) {
     if (file == nullptr) continue;
     for (const size_t number : file->content.Between(since, context_->now())) {
       const FileMatch match{file, number};
@@ -83,14 +83,14 @@ std::vector<FileMatch> FileLedger::Match(const std::vector<LedgerFile *> &files,
   return matches;
 }
 
-void FileLedger::Saw(const std::vector<FileMatch> &matches) {
+void FileLedger::Saw(const std::vector<FileMatch>& matches) {
   if (matches.size() != 1) return;
-  const FileMatch &only = matches.front();
+  const FileMatch& only = matches.front();
   only.file->content.Reached(only.number, context_->now());
 }
 
-bool FileLedger::MayBeFreed(const LedgerFile &file, io::TimeNs since) const {
-  const server::MetaOptions &meta = context_->tunables->cluster.meta;
+bool FileLedger::MayBeFreed(const LedgerFile& file, io::TimeNs since) const {
+  const server::MetaOptions& meta = context_->tunables->cluster.meta;
   const io::TimeNs now = context_->now();
   const io::TimeNs trash = Grace(meta.trash_grace_ms);
   if (file.unlinking_since != 0 && now >= file.unlinking_since + trash) {
@@ -116,7 +116,7 @@ std::string FileLedger::Describe(std::span<const uint8_t> bytes,
                       (word & 0xffffff) * kWordBytes);
 }
 
-std::string FileLedger::Difference(const FileMatch &match, uint64_t offset,
+std::string FileLedger::Difference(const FileMatch& match, uint64_t offset,
                                    std::span<const uint8_t> bytes) {
   const std::string_view expected =
       Expected(match, offset, UINT64_MAX - offset);
@@ -125,7 +125,7 @@ std::string FileLedger::Difference(const FileMatch &match, uint64_t offset,
          static_cast<uint8_t>(expected[at]) == bytes[at]) {
     ++at;
   }
-  const auto *const text = reinterpret_cast<const uint8_t *>(expected.data());
+  const auto* const text = reinterpret_cast<const uint8_t*>(expected.data());
   return absl::StrCat("state ", match.number, " of file ", match.file->id, " (",
                       match.file->content[match.number]->size(),
                       " bytes) differs at ", offset + at, ": is ",

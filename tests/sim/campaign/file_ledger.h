@@ -37,7 +37,7 @@ struct LedgerFile {
   io::TimeNs unlinking_since = 0;  // 0: nobody asked for it.
 };
 
-using Names = std::map<std::string, LedgerFile *>;
+using Names = std::map<std::string, LedgerFile*>;
 
 struct LedgerDirectory {
   explicit LedgerDirectory(std::string path)
@@ -50,47 +50,47 @@ struct LedgerDirectory {
 
 // A state of a file that what was read agrees with.
 struct FileMatch {
-  LedgerFile *file;
+  LedgerFile* file;
   size_t number;
 };
 
 class FileLedger {
  public:
-  explicit FileLedger(Context *context) : context_(context) {}
+  explicit FileLedger(Context* context) : context_(context) {}
 
   // Both live as long as this.
-  LedgerDirectory *NewDirectory(std::string path);
-  LedgerFile *NewFile();
-  const std::vector<std::unique_ptr<LedgerDirectory>> &directories() const {
+  LedgerDirectory* NewDirectory(std::string path);
+  LedgerFile* NewFile();
+  const std::vector<std::unique_ptr<LedgerDirectory>>& directories() const {
     return directories_;
   }
 
   // --- What readers see; they began to look at `since`.
   // All files that the name may lead to; null stands for none.
-  std::vector<LedgerFile *> FilesAt(const LedgerDirectory &directory,
-                                    const std::string &name,
-                                    io::TimeNs since) const;
+  std::vector<LedgerFile*> FilesAt(const LedgerDirectory& directory,
+                                   const std::string& name,
+                                   io::TimeNs since) const;
   // States of which the bytes at `offset` are `bytes`, where `asked` were asked
   // for.
-  std::vector<FileMatch> Match(const std::vector<LedgerFile *> &files,
+  std::vector<FileMatch> Match(const std::vector<LedgerFile*>& files,
                                io::TimeNs since, uint64_t offset,
                                std::span<const uint8_t> bytes,
                                uint64_t asked) const;
-  static bool Agrees(const FileMatch &match, uint64_t offset,
+  static bool Agrees(const FileMatch& match, uint64_t offset,
                      std::span<const uint8_t> bytes, uint64_t asked);
   // If only one state agrees, it has been reached.
-  void Saw(const std::vector<FileMatch> &matches);
+  void Saw(const std::vector<FileMatch>& matches);
   // Whether chunks that a reader since `since` needs may be freed by now.
-  bool MayBeFreed(const LedgerFile &file, io::TimeNs since) const;
+  bool MayBeFreed(const LedgerFile& file, io::TimeNs since) const;
 
   // Names the bytes: "file 3 step 7 at 4096".
   static std::string Describe(std::span<const uint8_t> bytes, uint64_t offset);
   // First byte at which `bytes` differ from the state.
-  static std::string Difference(const FileMatch &match, uint64_t offset,
+  static std::string Difference(const FileMatch& match, uint64_t offset,
                                 std::span<const uint8_t> bytes);
 
  private:
-  Context *const context_;
+  Context* const context_;
   std::vector<std::unique_ptr<LedgerDirectory>> directories_;
   std::vector<std::unique_ptr<LedgerFile>> files_;
 };

@@ -16,14 +16,14 @@ using io::Task;
 namespace {
 
 struct Looking {
-  Context *context;
-  SimClient *client;
+  Context* context;
+  SimClient* client;
   FileLook look;
   Random random;
   io::TimeNs since = 0;
-  std::vector<LedgerFile *> files;  // What the open may have found.
-  std::vector<FileMatch> matches;   // What all reads so far agree with.
-  bool matched = false;             // There has been one.
+  std::vector<LedgerFile*> files;  // What the open may have found.
+  std::vector<FileMatch> matches;  // What all reads so far agree with.
+  bool matched = false;            // There has been one.
 
   std::string Name() const {
     return absl::StrCat(look.directory->path, "/", look.name);
@@ -31,8 +31,8 @@ struct Looking {
 };
 
 // Nothing else may be open than what the name led to.
-bool CheckFound(Looking *l, const absl::Status &opened) {
-  Context *const context = l->context;
+bool CheckFound(Looking* l, const absl::Status& opened) {
+  Context* const context = l->context;
   l->files =
       context->files->FilesAt(*l->look.directory, l->look.name, l->since);
   if (opened.ok()) {
@@ -54,21 +54,21 @@ bool CheckFound(Looking *l, const absl::Status &opened) {
   return false;
 }
 
-bool MayBeFreed(const Looking &l) {
-  return std::ranges::any_of(l.files, [&l](const LedgerFile *file) {
+bool MayBeFreed(const Looking& l) {
+  return std::ranges::any_of(l.files, [&l](const LedgerFile* file) {
     return l.context->files->MayBeFreed(*file, l.since);
   });
 }
 
 // Holds one range against every state that is still possible.
-bool CheckBytes(Looking *l, uint64_t offset, std::span<const uint8_t> bytes,
+bool CheckBytes(Looking* l, uint64_t offset, std::span<const uint8_t> bytes,
                 uint64_t asked) {
   std::vector<FileMatch> before = l->matches;
   if (!l->matched) {
     l->matches =
         l->context->files->Match(l->files, l->since, offset, bytes, asked);
   } else {
-    std::erase_if(l->matches, [&](const FileMatch &match) {
+    std::erase_if(l->matches, [&](const FileMatch& match) {
       return !FileLedger::Agrees(match, offset, bytes, asked);
     });
   }
@@ -76,12 +76,12 @@ bool CheckBytes(Looking *l, uint64_t offset, std::span<const uint8_t> bytes,
   ++l->context->loads;
   if (!l->matches.empty()) return true;
   if (before.empty()) {
-    for (LedgerFile *const file : l->files) {
+    for (LedgerFile* const file : l->files) {
       before.push_back({file, file->content.current_number()});
     }
   }
   std::string why;
-  for (const FileMatch &match : before) {
+  for (const FileMatch& match : before) {
     absl::StrAppend(&why, "; ", FileLedger::Difference(match, offset, bytes));
   }
   l->context->judge->Violation(
@@ -90,9 +90,9 @@ bool CheckBytes(Looking *l, uint64_t offset, std::span<const uint8_t> bytes,
   return false;
 }
 
-uint64_t LongestContent(const Looking &l) {
+uint64_t LongestContent(const Looking& l) {
   uint64_t longest = 0;
-  for (const LedgerFile *const file : l.files) {
+  for (const LedgerFile* const file : l.files) {
     for (const size_t number :
          file->content.Between(l.since, l.context->now())) {
       longest = std::max<uint64_t>(longest, file->content[number]->size());
@@ -101,7 +101,7 @@ uint64_t LongestContent(const Looking &l) {
   return longest;
 }
 
-Task<bool> ReadRange(Looking *l, client::OpenFile *file, bool whole) {
+Task<bool> ReadRange(Looking* l, client::OpenFile* file, bool whole) {
   const uint64_t longest = LongestContent(*l);
   uint64_t offset = 0;
   uint64_t asked = longest + 100;
@@ -122,7 +122,7 @@ Task<bool> ReadRange(Looking *l, client::OpenFile *file, bool whole) {
 
 }  // namespace
 
-Task<bool> ReadAndCheck(Context *context, SimClient *client, FileLook look) {
+Task<bool> ReadAndCheck(Context* context, SimClient* client, FileLook look) {
   Looking l{context, client, look, Random(look.random), context->now(), {}, {}};
   client::OpenOptions options;
   auto file = co_await client::OpenOnLoop(client->core(), l.Name(), options);
@@ -139,33 +139,33 @@ Task<bool> ReadAndCheck(Context *context, SimClient *client, FileLook look) {
 
 namespace {
 
-bool SizePossible(const Context &context, const LedgerFile &file,
+bool SizePossible(const Context& context, const LedgerFile& file,
                   io::TimeNs since, uint64_t size) {
   return std::ranges::any_of(
       file.content.Between(since, context.now()),
       [&](size_t number) { return file.content[number]->size() == size; });
 }
 
-bool IsState(const Context &context, const Names &names, io::TimeNs since,
-             const std::vector<client::DirectoryEntry> &entries) {
+bool IsState(const Context& context, const Names& names, io::TimeNs since,
+             const std::vector<client::DirectoryEntry>& entries) {
   if (names.size() != entries.size()) return false;
-  return std::ranges::all_of(entries, [&](const client::DirectoryEntry &entry) {
+  return std::ranges::all_of(entries, [&](const client::DirectoryEntry& entry) {
     const auto found = names.find(entry.name);
     return found != names.end() &&
            SizePossible(context, *found->second, since, entry.stat.size_bytes);
   });
 }
 
-std::string ToText(const std::vector<client::DirectoryEntry> &entries) {
+std::string ToText(const std::vector<client::DirectoryEntry>& entries) {
   std::string text;
-  for (const client::DirectoryEntry &entry : entries) {
+  for (const client::DirectoryEntry& entry : entries) {
     absl::StrAppend(&text, " ", entry.name, ":", entry.stat.size_bytes);
   }
   return text;
 }
 
-void CheckNames(Context *context, LedgerDirectory *directory, io::TimeNs since,
-                const std::vector<client::DirectoryEntry> &entries) {
+void CheckNames(Context* context, LedgerDirectory* directory, io::TimeNs since,
+                const std::vector<client::DirectoryEntry>& entries) {
   std::vector<size_t> states;
   for (const size_t number : directory->names.Between(since, context->now())) {
     if (IsState(*context, directory->names[number], since, entries)) {
@@ -178,7 +178,7 @@ void CheckNames(Context *context, LedgerDirectory *directory, io::TimeNs since,
   }
   if (!states.empty()) return;
   std::string expected;
-  for (const auto &[name, file] : directory->names.current()) {
+  for (const auto& [name, file] : directory->names.current()) {
     absl::StrAppend(&expected, " ", name, ":", file->content.current()->size());
   }
   context->judge->Violation(absl::StrCat(
@@ -187,11 +187,11 @@ void CheckNames(Context *context, LedgerDirectory *directory, io::TimeNs since,
 
 }  // namespace
 
-Task<bool> ListAndCheck(Context *context, SimClient *client,
-                        LedgerDirectory *directory) {
+Task<bool> ListAndCheck(Context* context, SimClient* client,
+                        LedgerDirectory* directory) {
   const io::TimeNs since = context->now();
   const bool made = directory->made;
-  client::Core *const core = client->core();
+  client::Core* const core = client->core();
   auto found = co_await client::FindPath(
       core, directory->path, client::FollowLast::kNo, core->Deadline());
   if (found.ok() && !found->has_value()) {

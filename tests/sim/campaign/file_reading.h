@@ -11,7 +11,7 @@
 namespace cairn::sim {
 
 struct FileLook {
-  LedgerDirectory *directory;
+  LedgerDirectory* directory;
   std::string name;
   uint32_t reads = 1;   // Ranges; the first one is the whole file if...
   bool whole = true;    // ...this is set.
@@ -19,11 +19,11 @@ struct FileLook {
 };
 
 // Opens the name and reads. False: it could not be read (excused, or reported).
-io::Task<bool> ReadAndCheck(Context *context, SimClient *client, FileLook look);
+io::Task<bool> ReadAndCheck(Context* context, SimClient* client, FileLook look);
 
 // Lists the directory: one state of its names, each with a possible size.
 // False as above.
-io::Task<bool> ListAndCheck(Context *context, SimClient *client,
-                            LedgerDirectory *directory);
+io::Task<bool> ListAndCheck(Context* context, SimClient* client,
+                            LedgerDirectory* directory);
 
 }  // namespace cairn::sim

@@ -13,9 +13,9 @@ using io::Task;
 namespace {
 
 Task<void> RunOwner(FileOwner owner) {
-  Context *const context = owner.context;
+  Context* const context = owner.context;
   while (owner.operations_left > 0 && !context->stopping) {
-    SimClient *const client = co_await context->clients->Take("writer");
+    SimClient* const client = co_await context->clients->Take("writer");
     if (client == nullptr) co_return;
     const uint64_t session = client->core()->session();
     FileWriter writer(&owner, client);
@@ -30,7 +30,7 @@ Task<void> RunOwner(FileOwner owner) {
 
 Task<void> FileWorkload::Run() {
   io::Gate gate(context_->world());
-  const FileLoad &load = context_->tunables->files;
+  const FileLoad& load = context_->tunables->files;
   for (uint32_t i = 0; i < load.writers; ++i) {
     FileOwner owner{context_,
                     context_->files->NewDirectory(absl::StrCat("/files/w", i)),

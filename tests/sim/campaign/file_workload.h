@@ -15,14 +15,14 @@ namespace cairn::sim {
 
 class FileWorkload {
  public:
-  FileWorkload(Context *context, Random random)
+  FileWorkload(Context* context, Random random)
       : context_(context), random_(random) {}
 
   // All writers until they are done, or the campaign stops.
   io::Task<void> Run();
 
  private:
-  Context *const context_;
+  Context* const context_;
   Random random_;
 };
 

@@ -44,7 +44,7 @@ Task<void> FileWriter::Work() {
 Task<bool> FileWriter::TakeOver() {
   while (client_->alive()) {
     const io::TimeNs started = now();
-    client::Core *const core = client_->core();
+    client::Core* const core = client_->core();
     const absl::Status made = co_await client::MakeDirectories(
         core, owner_->directory->path, 0755, core->Deadline());
     if (made.ok()) break;
@@ -65,10 +65,10 @@ Task<bool> FileWriter::Resolve() {
 
 // Every change of names changes which there are: listing them tells.
 Task<bool> FileWriter::ResolveNames() {
-  LedgerDirectory *const directory = owner_->directory;
+  LedgerDirectory* const directory = owner_->directory;
   while (directory->names.pending()) {
     if (!client_->alive()) co_return false;
-    client::Core *const core = client_->core();
+    client::Core* const core = client_->core();
     const io::TimeNs started = now();
     auto found = co_await client::FindPath(
         core, directory->path, client::FollowLast::kNo, core->Deadline());
@@ -91,7 +91,7 @@ Task<bool> FileWriter::ResolveNames() {
           co_return false;
         }
         directory->names.Settle(number, now());
-        for (const auto &[name, file] : directory->names.current()) {
+        for (const auto& [name, file] : directory->names.current()) {
           file->unlinking_since = 0;
         }
         co_return true;
@@ -106,7 +106,7 @@ Task<bool> FileWriter::ResolveNames() {
 
 Task<bool> FileWriter::ResolveContents() {
   const Names names = owner_->directory->names.current();
-  for (const auto &[name, file] : names) {
+  for (const auto& [name, file] : names) {
     if (!file->content.pending()) continue;
     const bool resolved = co_await ResolveContent(name, file);
     if (!resolved) co_return false;
@@ -114,7 +114,7 @@ Task<bool> FileWriter::ResolveContents() {
   co_return true;
 }
 
-Task<bool> FileWriter::ResolveContent(std::string name, LedgerFile *file) {
+Task<bool> FileWriter::ResolveContent(std::string name, LedgerFile* file) {
   while (client_->alive()) {
     const io::TimeNs started = now();
     client::OpenOptions options;
@@ -156,7 +156,7 @@ Task<bool> FileWriter::ResolveContent(std::string name, LedgerFile *file) {
 // up are refused from then on.
 Task<bool> FileWriter::Fence() {
   while (client_->alive() && !context_->stopping) {
-    client::Core *const core = client_->core();
+    client::Core* const core = client_->core();
     const io::TimeNs started = now();
     wire::SetAttrRequest request;
     request.set_mode(0755);
@@ -178,8 +178,8 @@ std::string FileWriter::DrawName() {
 }
 
 // True: known to have happened, or to have been refused.
-bool FileWriter::Finish(io::TimeNs started, const absl::Status &status,
-                        const std::string &what) {
+bool FileWriter::Finish(io::TimeNs started, const absl::Status& status,
+                        const std::string& what) {
   if (status.ok()) {
     owner_->directory->names.ReachedLast(now());
     ++context_->operations;
@@ -190,7 +190,7 @@ bool FileWriter::Finish(io::TimeNs started, const absl::Status &status,
 }
 
 Task<bool> FileWriter::ChangeNames() {
-  const Names &names = owner_->directory->names.current();
+  const Names& names = owner_->directory->names.current();
   if (names.empty()) co_return true;
   auto drawn = names.begin();
   std::advance(drawn, static_cast<std::ptrdiff_t>(Below(names.size())));
@@ -200,7 +200,7 @@ Task<bool> FileWriter::ChangeNames() {
 }
 
 Task<bool> FileWriter::RenameOne(std::string from) {
-  LedgerDirectory *const directory = owner_->directory;
+  LedgerDirectory* const directory = owner_->directory;
   const std::string to = DrawName();
   if (to == from) co_return true;
   Names next = directory->names.current();
@@ -209,7 +209,7 @@ Task<bool> FileWriter::RenameOne(std::string from) {
   next[to] = next[from];
   next.erase(from);
   directory->names.Begin(std::move(next), now());
-  client::Core *const core = client_->core();
+  client::Core* const core = client_->core();
   const io::TimeNs started = now();
   const absl::Status status = co_await client::RenamePath(
       core, PathOf(from), PathOf(to), false, core->Deadline());
@@ -217,12 +217,12 @@ Task<bool> FileWriter::RenameOne(std::string from) {
 }
 
 Task<bool> FileWriter::UnlinkOne(std::string name) {
-  LedgerDirectory *const directory = owner_->directory;
+  LedgerDirectory* const directory = owner_->directory;
   Names next = directory->names.current();
   next[name]->unlinking_since = now();
   next.erase(name);
   directory->names.Begin(std::move(next), now());
-  client::Core *const core = client_->core();
+  client::Core* const core = client_->core();
   const io::TimeNs started = now();
   const absl::Status status =
       co_await client::UnlinkPath(core, PathOf(name), core->Deadline());

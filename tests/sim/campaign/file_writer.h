@@ -15,15 +15,15 @@ namespace cairn::sim {
 
 // What outlives the process: who owns the directory.
 struct FileOwner {
-  Context *context;
-  LedgerDirectory *directory;
+  Context* context;
+  LedgerDirectory* directory;
   Random random;
   uint32_t operations_left = 0;
 };
 
 class FileWriter {
  public:
-  FileWriter(FileOwner *owner, SimClient *client)
+  FileWriter(FileOwner* owner, SimClient* client)
       : owner_(owner), context_(owner->context), client_(client) {}
 
   io::Task<void> Work();
@@ -33,7 +33,7 @@ class FileWriter {
   // written through this handle.
   struct Edit {
     std::string name;
-    LedgerFile *file;
+    LedgerFile* file;
     std::unique_ptr<client::OpenFile> handle;
     std::string local;
     bool dirty = false;
@@ -46,40 +46,40 @@ class FileWriter {
   io::Task<bool> Resolve();
   io::Task<bool> ResolveNames();
   io::Task<bool> ResolveContents();
-  io::Task<bool> ResolveContent(std::string name, LedgerFile *file);
+  io::Task<bool> ResolveContent(std::string name, LedgerFile* file);
   io::Task<bool> Fence();
 
   // --- Names. False: the outcome is unknown.
   io::Task<bool> ChangeNames();
   io::Task<bool> RenameOne(std::string from);
   io::Task<bool> UnlinkOne(std::string name);
-  bool Finish(io::TimeNs started, const absl::Status &status,
-              const std::string &what);
+  bool Finish(io::TimeNs started, const absl::Status& status,
+              const std::string& what);
 
   // --- Contents. False: the handle is of no more use.
   io::Task<bool> EditFile();
-  io::Task<bool> OpenFor(Edit *edit);
-  io::Task<bool> EditOnce(Edit *edit);
-  io::Task<bool> Write(Edit *edit);
-  io::Task<bool> Append(Edit *edit);
-  io::Task<bool> Truncate(Edit *edit);
-  io::Task<bool> Fsync(Edit *edit);
-  io::Task<bool> Read(Edit *edit);
+  io::Task<bool> OpenFor(Edit* edit);
+  io::Task<bool> EditOnce(Edit* edit);
+  io::Task<bool> Write(Edit* edit);
+  io::Task<bool> Append(Edit* edit);
+  io::Task<bool> Truncate(Edit* edit);
+  io::Task<bool> Fsync(Edit* edit);
+  io::Task<bool> Read(Edit* edit);
   // Asks for `next` to be published: returns false if `status` leaves it open.
-  void BeginPublish(Edit *edit);
-  bool EndPublish(Edit *edit, io::TimeNs started, const absl::Status &status,
-                  const std::string &what);
+  void BeginPublish(Edit* edit);
+  bool EndPublish(Edit* edit, io::TimeNs started, const absl::Status& status,
+                  const std::string& what);
 
   std::string DrawName();
-  std::string PathOf(const std::string &name) const {
+  std::string PathOf(const std::string& name) const {
     return owner_->directory->path + "/" + name;
   }
   uint64_t Below(uint64_t bound) { return owner_->random.Below(bound); }
   io::TimeNs now() const { return context_->now(); }
 
-  FileOwner *const owner_;
-  Context *const context_;
-  SimClient *const client_;
+  FileOwner* const owner_;
+  Context* const context_;
+  SimClient* const client_;
 };
 
 }  // namespace cairn::sim

@@ -32,9 +32,9 @@ Task<bool> FileWriter::EditFile() {
   co_return !edit.file->content.pending();
 }
 
-Task<bool> FileWriter::OpenFor(Edit *edit) {
-  LedgerDirectory *const directory = owner_->directory;
-  const Names &names = directory->names.current();
+Task<bool> FileWriter::OpenFor(Edit* edit) {
+  LedgerDirectory* const directory = owner_->directory;
+  const Names& names = directory->names.current();
   const auto found = names.find(edit->name);
   const bool creates = found == names.end();
   if (creates) {
@@ -65,7 +65,7 @@ Task<bool> FileWriter::OpenFor(Edit *edit) {
   co_return false;
 }
 
-Task<bool> FileWriter::EditOnce(Edit *edit) {
+Task<bool> FileWriter::EditOnce(Edit* edit) {
   switch (Below(8)) {
     case 0:
       co_return co_await Append(edit);
@@ -80,7 +80,7 @@ Task<bool> FileWriter::EditOnce(Edit *edit) {
   }
 }
 
-Task<bool> FileWriter::Write(Edit *edit) {
+Task<bool> FileWriter::Write(Edit* edit) {
   const uint64_t max = context_->tunables->files.file_bytes;
   const uint64_t size = 1 + Below(Below(2) == 0 ? 600 : max);
   const uint64_t sequential = Below(2) == 0 ? edit->local.size() : Below(max);
@@ -103,15 +103,15 @@ Task<bool> FileWriter::Write(Edit *edit) {
   co_return true;
 }
 
-void FileWriter::BeginPublish(Edit *edit) {
+void FileWriter::BeginPublish(Edit* edit) {
   if (!edit->dirty || *edit->file->content.newest() == edit->local) return;
   edit->file->content.Begin(std::make_shared<const std::string>(edit->local),
                             now());
 }
 
-bool FileWriter::EndPublish(Edit *edit, io::TimeNs started,
-                            const absl::Status &status,
-                            const std::string &what) {
+bool FileWriter::EndPublish(Edit* edit, io::TimeNs started,
+                            const absl::Status& status,
+                            const std::string& what) {
   if (status.ok()) {
     edit->file->content.ReachedLast(now());
     edit->dirty = false;
@@ -125,7 +125,7 @@ bool FileWriter::EndPublish(Edit *edit, io::TimeNs started,
   return false;
 }
 
-Task<bool> FileWriter::Fsync(Edit *edit) {
+Task<bool> FileWriter::Fsync(Edit* edit) {
   BeginPublish(edit);
   const io::TimeNs started = now();
   const absl::Status status = co_await edit->handle->Fsync();
@@ -133,7 +133,7 @@ Task<bool> FileWriter::Fsync(Edit *edit) {
 }
 
 // Publishes what was written before, and then itself: two steps.
-Task<bool> FileWriter::Append(Edit *edit) {
+Task<bool> FileWriter::Append(Edit* edit) {
   BeginPublish(edit);
   const uint64_t size = 1 + Below(5000);
   const uint64_t offset = edit->local.size();
@@ -151,7 +151,7 @@ Task<bool> FileWriter::Append(Edit *edit) {
   co_return EndPublish(edit, started, at.status(), "append");
 }
 
-Task<bool> FileWriter::Truncate(Edit *edit) {
+Task<bool> FileWriter::Truncate(Edit* edit) {
   const uint64_t size = Below(edit->local.size() + edit->local.size() / 4 + 10);
   if (size == edit->local.size()) co_return true;
   BeginPublish(edit);
@@ -166,7 +166,7 @@ Task<bool> FileWriter::Truncate(Edit *edit) {
 }
 
 // One's own writes are read back; that publishes them.
-Task<bool> FileWriter::Read(Edit *edit) {
+Task<bool> FileWriter::Read(Edit* edit) {
   const bool dirty = edit->dirty;
   BeginPublish(edit);
   const uint64_t offset = Below(edit->local.size() + 10);

@@ -22,16 +22,16 @@ using io::Task;
 namespace {
 
 // What a step of the final phase may not do: fail.
-bool Must(Context *context, const absl::Status &status, std::string what) {
+bool Must(Context* context, const absl::Status& status, std::string what) {
   if (status.ok()) return true;
   context->judge->Violation(absl::StrCat("after all faults are over, ", what,
                                          " fails: ", status.ToString()));
   return false;
 }
 
-Task<void> CheckSets(Context *context, SimClient *auditor, Random *random) {
+Task<void> CheckSets(Context* context, SimClient* auditor, Random* random) {
   co_await ListAndCheck(context, auditor);
-  for (const std::string &path : context->sets->Paths()) {
+  for (const std::string& path : context->sets->Paths()) {
     const uint32_t ranks = static_cast<uint32_t>(random->Between(1, 4));
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       const bool read =
@@ -46,17 +46,17 @@ Task<void> CheckSets(Context *context, SimClient *auditor, Random *random) {
   }
 }
 
-Task<void> CheckDirectory(Context *context, SimClient *auditor,
-                          LedgerDirectory *directory, Random *random) {
+Task<void> CheckDirectory(Context* context, SimClient* auditor,
+                          LedgerDirectory* directory, Random* random) {
   (void)co_await ListAndCheck(context, auditor, directory);
   std::set<std::string> names;
   for (const size_t number :
        directory->names.Between(context->now(), context->now())) {
-    for (const auto &[name, file] : directory->names[number]) {
+    for (const auto& [name, file] : directory->names[number]) {
       names.insert(name);
     }
   }
-  for (const std::string &name : names) {
+  for (const std::string& name : names) {
     FileLook look{directory, name};
     look.reads = 2;
     look.random = random->Next();
@@ -70,16 +70,16 @@ Task<void> CheckDirectory(Context *context, SimClient *auditor,
   }
 }
 
-Task<void> CheckFiles(Context *context, SimClient *auditor, Random *random) {
-  for (const auto &directory : context->files->directories()) {
+Task<void> CheckFiles(Context* context, SimClient* auditor, Random* random) {
+  for (const auto& directory : context->files->directories()) {
     co_await CheckDirectory(context, auditor, directory.get(), random);
     if (context->judge->violated()) co_return;
   }
 }
 
-Task<void> SaveOneMore(Context *context, SimClient *auditor) {
+Task<void> SaveOneMore(Context* context, SimClient* auditor) {
   constexpr char kPath[] = "/ckpt/last";
-  SetAttempt *const attempt =
+  SetAttempt* const attempt =
       context->sets->NewAttempt(kPath, 1, 64 * format::kKiB);
   client::CheckpointWriter::Options options;
   options.path = kPath;
@@ -96,10 +96,10 @@ Task<void> SaveOneMore(Context *context, SimClient *auditor) {
 
 // --- Deleting everything.
 
-Task<absl::Status> RemoveSets(client::Core *core) {
+Task<absl::Status> RemoveSets(client::Core* core) {
   auto sets = co_await client::FetchSets(core, "/", true, core->Deadline());
   if (!sets.ok()) co_return sets.status();
-  for (const client::SetSummary &set : *sets) {
+  for (const client::SetSummary& set : *sets) {
     const absl::Status removed =
         co_await client::RemoveSetAt(core, set.path, core->Deadline());
     // A failed attempt may go by itself meanwhile.
@@ -111,14 +111,14 @@ Task<absl::Status> RemoveSets(client::Core *core) {
 }
 
 Task<absl::StatusOr<std::vector<client::DirectoryEntry>>> ListAll(
-    client::Core *core, uint64_t inode) {
+    client::Core* core, uint64_t inode) {
   std::vector<client::DirectoryEntry> all;
   while (true) {
     std::string after = all.empty() ? std::string() : all.back().name;
     auto page = co_await client::ListPage(core, inode, std::move(after),
                                           core->Deadline());
     if (!page.ok()) co_return page.status();
-    for (client::DirectoryEntry &entry : page->entries) {
+    for (client::DirectoryEntry& entry : page->entries) {
       all.push_back(std::move(entry));
     }
     if (!page->more) co_return all;
@@ -126,11 +126,11 @@ Task<absl::StatusOr<std::vector<client::DirectoryEntry>>> ListAll(
 }
 
 // rm -r of what is in the directory; `path` ends with a slash.
-Task<absl::Status> RemoveIn(client::Core *core, std::string path,
+Task<absl::Status> RemoveIn(client::Core* core, std::string path,
                             uint64_t inode) {
   const auto entries = co_await ListAll(core, inode);
   if (!entries.ok()) co_return entries.status();
-  for (const client::DirectoryEntry &entry : *entries) {
+  for (const client::DirectoryEntry& entry : *entries) {
     const std::string name = path + entry.name;
     if (entry.stat.type != client::EntryType::kDirectory) {
       CAIRN_CO_RETURN_IF_ERROR(
@@ -147,10 +147,10 @@ Task<absl::Status> RemoveIn(client::Core *core, std::string path,
 
 // --- What must be gone then.
 
-std::string LeftoverRecords(const server::ModelKvDisk &disk) {
+std::string LeftoverRecords(const server::ModelKvDisk& disk) {
   std::string text;
   uint64_t count = 0;
-  for (const auto &[key, value] : disk.pairs) {
+  for (const auto& [key, value] : disk.pairs) {
     const absl::StatusOr<format::ParsedKey> parsed = format::ParseKey(key);
     if (!parsed.ok()) return "a key that does not parse";
     switch (parsed->kind) {
@@ -172,16 +172,16 @@ std::string LeftoverRecords(const server::ModelKvDisk &disk) {
 }
 
 // A flush that lied may have taken the deletion with it.
-bool MayKeepChunks(const Context &context, uint32_t target) {
+bool MayKeepChunks(const Context& context, uint32_t target) {
   return context.faults->count(Attack::kLyingSync) > 0 &&
          target <= context.tunables->faults.damaged_targets;
 }
 
-std::string LeftoverChunks(Context *context) {
-  SimCluster *const cluster = context->cluster;
+std::string LeftoverChunks(Context* context) {
+  SimCluster* const cluster = context->cluster;
   std::string text;
   for (uint32_t t = 1; t <= cluster->options().targets; ++t) {
-    server::ChunkStore *const store = cluster->store(t);
+    server::ChunkStore* const store = cluster->store(t);
     if (store == nullptr) return absl::StrCat("target ", t, " is down");
     if (MayKeepChunks(*context, t)) continue;
     const server::StoreStats stats = store->stats();
@@ -193,15 +193,15 @@ std::string LeftoverChunks(Context *context) {
 }
 
 // All graces one after the other, and room for retries.
-io::TimeNs CleanupTime(const Context &context) {
-  const server::MetaOptions &meta = context.tunables->cluster.meta;
+io::TimeNs CleanupTime(const Context& context) {
+  const server::MetaOptions& meta = context.tunables->cluster.meta;
   return 2 * meta.lease_ns + 100 * meta.tick_ns + 60 * io::kSecond +
          (meta.trash_grace_ms + 2 * meta.orphan_grace_ms +
           3 * meta.garbage_retry_ms) *
              io::kMillisecond;
 }
 
-Task<void> AwaitNothingLeft(Context *context) {
+Task<void> AwaitNothingLeft(Context* context) {
   const io::TimeNs deadline = context->now() + CleanupTime(*context);
   std::string left;
   while (context->now() < deadline) {
@@ -215,9 +215,9 @@ Task<void> AwaitNothingLeft(Context *context) {
 
 }  // namespace
 
-Task<void> RunFinalPhase(Context *context, Random random) {
+Task<void> RunFinalPhase(Context* context, Random random) {
   context->faults->Settle();
-  SimClient *const auditor = context->cluster->AddClient("auditor");
+  SimClient* const auditor = context->cluster->AddClient("auditor");
   const absl::Status started = co_await auditor->Start();
   if (!Must(context, started, "a connect")) co_return;
   co_await CheckSets(context, auditor, &random);
@@ -228,7 +228,7 @@ Task<void> RunFinalPhase(Context *context, Random random) {
   if (!context->ruined.empty()) co_return;
   co_await SaveOneMore(context, auditor);
   if (context->judge->violated()) co_return;
-  client::Core *const core = auditor->core();
+  client::Core* const core = auditor->core();
   const absl::Status sets = co_await RemoveSets(core);
   if (!Must(context, sets, "removing all sets")) co_return;
   const absl::Status files =

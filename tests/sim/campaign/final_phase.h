@@ -13,6 +13,6 @@
 
 namespace cairn::sim {
 
-io::Task<void> RunFinalPhase(Context *context, Random random);
+io::Task<void> RunFinalPhase(Context* context, Random random);
 
 }  // namespace cairn::sim

@@ -28,16 +28,16 @@ class History {
     versions_.push_back({std::move(first), 0, io::kNoDeadline});
   }
 
-  const State &operator[](size_t number) const {
+  const State& operator[](size_t number) const {
     return versions_[number].state;
   }
   // The newest state that is known to have been reached.
-  const State &current() const { return versions_[current_].state; }
+  const State& current() const { return versions_[current_].state; }
   size_t size() const { return versions_.size(); }
   size_t current_number() const { return current_; }
   bool pending() const { return current_ + 1 < versions_.size(); }
   // What the writer meant last.
-  const State &newest() const { return versions_.back().state; }
+  const State& newest() const { return versions_.back().state; }
 
   // A step towards `next` is asked for now. Returns its number.
   size_t Begin(State next, io::TimeNs now) {
@@ -78,7 +78,7 @@ class History {
   // Whether a step may have been taken before `time` that a look which began at
   // `since` need not know of.
   bool MayHaveLeft(io::TimeNs since, io::TimeNs time) const {
-    for (const Version &version : versions_) {
+    for (const Version& version : versions_) {
       if (version.begin >= since && version.begin <= time) return true;
       const bool ended = version.end != io::kNoDeadline;
       if (ended && version.end >= since && version.begin <= time) return true;

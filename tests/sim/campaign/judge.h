@@ -10,7 +10,7 @@ namespace cairn::sim {
 
 class Judge {
  public:
-  using Handler = std::function<void(const std::string &)>;
+  using Handler = std::function<void(const std::string&)>;
 
   explicit Judge(Handler handler) : handler_(std::move(handler)) {}
 
@@ -22,7 +22,7 @@ class Judge {
     handler_(what_);
   }
   bool violated() const { return violated_; }
-  const std::string &what() const { return what_; }
+  const std::string& what() const { return what_; }
 
  private:
   const Handler handler_;

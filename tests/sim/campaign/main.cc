@@ -38,17 +38,17 @@ struct Arguments {
   bool verbose = false;
 };
 
-bool Parse(int argc, char **argv, Arguments *out) {
-  const std::map<std::string, uint64_t *> numbers = {
+bool Parse(int argc, char** argv, Arguments* out) {
+  const std::map<std::string, uint64_t*> numbers = {
       {"--first", &out->first},
       {"--seeds", &out->seeds},
       {"--seed", &out->seed},
       {"--jobs", &out->jobs},
       {"--budget-seconds", &out->budget_seconds},
       {"--limit-seconds", &out->limit_seconds}};
-  const std::map<std::string, bool *> flags = {{"--trace", &out->trace},
-                                               {"--hash", &out->hash},
-                                               {"--verbose", &out->verbose}};
+  const std::map<std::string, bool*> flags = {{"--trace", &out->trace},
+                                              {"--hash", &out->hash},
+                                              {"--verbose", &out->verbose}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto flag = flags.find(argument);
@@ -70,7 +70,7 @@ bool Parse(int argc, char **argv, Arguments *out) {
 }
 
 // Lines of "SEED why it is kept"; '#' starts a comment.
-std::deque<uint64_t> ReadList(const std::string &path) {
+std::deque<uint64_t> ReadList(const std::string& path) {
   std::deque<uint64_t> seeds;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -80,11 +80,11 @@ std::deque<uint64_t> ReadList(const std::string &path) {
   return seeds;
 }
 
-int RunOne(const Arguments &arguments) {
+int RunOne(const Arguments& arguments) {
   CampaignOptions options;
   options.seed = arguments.seed;
   options.trace = arguments.trace ? stderr : nullptr;
-  options.on_violation = [](const std::string &what) {
+  options.on_violation = [](const std::string& what) {
     std::printf("VIOLATION: %s\n", what.c_str());
     std::fflush(stdout);
     std::_Exit(1);  // The world cannot go on after it.
@@ -103,8 +103,8 @@ int RunOne(const Arguments &arguments) {
   return 0;
 }
 
-void Say(const Arguments &arguments, const char *program,
-         const SeedOutcome &outcome) {
+void Say(const Arguments& arguments, const char* program,
+         const SeedOutcome& outcome) {
   const auto seed = static_cast<unsigned long long>(outcome.seed);
   if (outcome.result) {
     if (arguments.hash || arguments.verbose) {
@@ -118,7 +118,7 @@ void Say(const Arguments &arguments, const char *program,
               outcome.failure.c_str(), program, seed);
   // The end says most: what a check or a sanitizer had to say.
   constexpr size_t kTailBytes = 3000;
-  const std::string &said = outcome.output;
+  const std::string& said = outcome.output;
   if (arguments.verbose || outcome.failure.rfind("VIOLATION", 0) != 0) {
     std::printf("%s\n", said.size() > kTailBytes
                             ? said.substr(said.size() - kTailBytes).c_str()
@@ -127,7 +127,7 @@ void Say(const Arguments &arguments, const char *program,
   std::fflush(stdout);
 }
 
-int RunMany(const Arguments &arguments, const char *program) {
+int RunMany(const Arguments& arguments, const char* program) {
   std::deque<uint64_t> seeds;
   for (uint64_t i = 0; i < arguments.seeds; ++i) {
     seeds.push_back(arguments.first + i);
@@ -164,7 +164,7 @@ int RunMany(const Arguments &arguments, const char *program) {
 }  // namespace
 }  // namespace cairn::sim
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   cairn::sim::Arguments arguments;
   if (!cairn::sim::Parse(argc, argv, &arguments)) {
     std::fprintf(stderr,

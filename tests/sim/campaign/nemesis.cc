@@ -8,7 +8,7 @@ namespace cairn::sim {
 
 using io::Task;
 
-Nemesis::Nemesis(Context *context, Random random)
+Nemesis::Nemesis(Context* context, Random random)
     : context_(context), random_(random), gate_(context->world()) {}
 
 void Nemesis::Start() { gate_.Spawn(Loop()); }
@@ -19,7 +19,7 @@ Task<void> Nemesis::Stop() {
 }
 
 Task<void> Nemesis::Loop() {
-  const FaultLoad &load = context_->tunables->faults;
+  const FaultLoad& load = context_->tunables->faults;
   if (load.pause_max == 0) co_return;
   while (!stopping_.cancelled()) {
     const io::TimeNs pause = DrawTime(load.pause_max);
@@ -32,7 +32,7 @@ Task<void> Nemesis::Loop() {
 
 // kCount: all weights are 0.
 Attack Nemesis::Draw() {
-  const FaultLoad &load = context_->tunables->faults;
+  const FaultLoad& load = context_->tunables->faults;
   uint64_t sum = 0;
   for (const uint32_t weight : load.weights) sum += weight;
   if (sum == 0) return Attack::kCount;
@@ -83,9 +83,9 @@ Task<void> Nemesis::Track(Task<void> task) {
 }
 
 Task<void> Nemesis::HealAll() {
-  SimCluster *const cluster = context_->cluster;
-  const ClusterOptions &options = cluster->options();
-  Network *const network = cluster->world()->network();
+  SimCluster* const cluster = context_->cluster;
+  const ClusterOptions& options = cluster->options();
+  Network* const network = cluster->world()->network();
   network->HealAll();
   network->ClearFaults();
   network->set_fault_rates(NetworkFaultRates());
@@ -98,7 +98,7 @@ Task<void> Nemesis::HealAll() {
   }
   // One whose disk failed takes no writes until it is started again.
   for (uint32_t t = 1; t <= options.targets; ++t) {
-    const server::ChunkStore *const store = cluster->store(t);
+    const server::ChunkStore* const store = cluster->store(t);
     if (store != nullptr && !store->stats().failed.empty()) {
       cluster->KillTarget(t);
     }

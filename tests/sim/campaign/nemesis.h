@@ -17,7 +17,7 @@ namespace cairn::sim {
 
 class Nemesis {
  public:
-  Nemesis(Context *context, Random random);
+  Nemesis(Context* context, Random random);
 
   // Fires faults until Stop().
   void Start();
@@ -49,7 +49,7 @@ class Nemesis {
   io::Task<void> CrashLoop(ServerId server, uint64_t times);
   io::Task<absl::Status> StartServer(ServerId server);
   io::Task<void> StartUntilUp(ServerId server);
-  void JudgeStart(ServerId server, const absl::Status &status);
+  void JudgeStart(ServerId server, const absl::Status& status);
   std::string NameOf(ServerId server) const;
 
   // --- nemesis_network.cc.
@@ -71,7 +71,7 @@ class Nemesis {
   io::Task<void> FailDisk(ServerId server, Attack kind);
   io::Task<void> FillDisk(ServerId server);
   io::Task<void> RestartAfterTrouble(ServerId server);
-  Disk *DiskOf(ServerId server);
+  Disk* DiskOf(ServerId server);
 
   // Waits for a drawn time, then calls `undo`.
   io::Task<void> Later(std::function<void()> undo);
@@ -81,7 +81,7 @@ class Nemesis {
     return DrawTime(context_->tunables->faults.down_max);
   }
 
-  Context *const context_;
+  Context* const context_;
   Random random_;
   io::Gate gate_;
   io::CancelToken stopping_;

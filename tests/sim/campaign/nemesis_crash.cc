@@ -32,7 +32,7 @@ Nemesis::ServerId Nemesis::DrawServer(Attack kind) {
   if (kind == Attack::kKillMeta || kind == Attack::kCrashMeta) {
     return kMeta;
   }
-  const ClusterOptions &options = context_->cluster->options();
+  const ClusterOptions& options = context_->cluster->options();
   if (kind == Attack::kCrashLoop && random_.OneIn(3)) return kMeta;
   const uint32_t each = options.targets_per_node;
   const uint32_t target = static_cast<uint32_t>(random_.Below(options.targets));
@@ -72,7 +72,7 @@ void Nemesis::FireServer(Attack kind) {
 
 // All servers at one instant; sometimes the clients too.
 void Nemesis::FirePowerCut() {
-  const ClusterOptions &options = context_->cluster->options();
+  const ClusterOptions& options = context_->cluster->options();
   std::vector<ServerId> servers;
   if (Up(kMeta) && !busy_.contains(kMeta)) servers.push_back(kMeta);
   for (uint32_t t = 1; t <= options.targets; t += options.targets_per_node) {
@@ -136,8 +136,8 @@ Task<void> Nemesis::StartUntilUp(ServerId server) {
 }
 
 // A server that finds its disk in order must start.
-void Nemesis::JudgeStart(ServerId server, const absl::Status &status) {
-  const AttackLog &faults = *context_->faults;
+void Nemesis::JudgeStart(ServerId server, const absl::Status& status) {
+  const AttackLog& faults = *context_->faults;
   if (faults.Fired(AttackClass::kDisk) ||
       status.code() == absl::StatusCode::kUnavailable) {
     return;

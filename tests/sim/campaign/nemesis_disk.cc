@@ -11,13 +11,13 @@ constexpr uint64_t kFlipsMax = 40;
 constexpr uint64_t kSlowFactorMax = 1000;
 }  // namespace
 
-Disk *Nemesis::DiskOf(ServerId server) {
+Disk* Nemesis::DiskOf(ServerId server) {
   return context_->world()->disk(context_->cluster->TargetNode(server));
 }
 
 void Nemesis::FireDisk(Attack kind) {
   const ServerId server = DrawServer(Attack::kKillTarget);
-  World *const world = context_->world();
+  World* const world = context_->world();
   const NodeId node = context_->cluster->TargetNode(server);
   if (kind == Attack::kSlowDisk) {
     world->SlowDisk(node, random_.Between(2, kSlowFactorMax));
@@ -38,7 +38,7 @@ void Nemesis::FireDisk(Attack kind) {
 
 // After an error the store takes no writes: somebody has to restart it.
 Task<void> Nemesis::FailDisk(ServerId server, Attack kind) {
-  Disk *const disk = DiskOf(server);
+  Disk* const disk = DiskOf(server);
   if (kind == Attack::kDiskErrors) {
     DiskFaultRates rates;
     rates.write_error = random_.Between(10, 500);
@@ -69,8 +69,8 @@ Task<void> Nemesis::FailDisk(ServerId server, Attack kind) {
 }
 
 Task<void> Nemesis::FillDisk(ServerId server) {
-  const ClusterOptions &options = context_->cluster->options();
-  Disk *const disk = DiskOf(server);
+  const ClusterOptions& options = context_->cluster->options();
+  Disk* const disk = DiskOf(server);
   disk->set_capacity_bytes(disk->used_bytes() + random_.Below(64 * 1024));
   const io::TimeNs down = DownTime();
   co_await io::SleepFor(context_->world(), down, &stopping_);
@@ -92,7 +92,7 @@ void Nemesis::FireDamage(Attack kind) {
   const uint32_t victims = context_->tunables->faults.damaged_targets;
   if (victims == 0) return;
   const uint32_t target = 1 + static_cast<uint32_t>(random_.Below(victims));
-  Disk *const disk = DiskOf(target);
+  Disk* const disk = DiskOf(target);
   const std::string directory = context_->cluster->TargetDirectory(target);
   const std::string slabs = directory + "/slab-";
   if (kind == Attack::kRot) {
@@ -124,9 +124,9 @@ void Nemesis::FireDamage(Attack kind) {
 }
 
 void Nemesis::FireEngine(Attack kind) {
-  MetaProcess *const meta = context_->cluster->meta();
+  MetaProcess* const meta = context_->cluster->meta();
   if (meta == nullptr || meta->kv() == nullptr) return;
-  server::ModelKv *const kv = meta->kv();
+  server::ModelKv* const kv = meta->kv();
   const uint64_t at = kv->commits() + random_.Between(1, 10);
   server::ModelKvFault fault = server::ModelKvFault::kAbort;
   if (kind == Attack::kCommitUnknown) {

@@ -21,7 +21,7 @@ NodeId Nemesis::DrawServerNode() {
 
 // Servers and clients alike, clients as often as all servers together.
 NodeId Nemesis::DrawAnyNode() {
-  const std::vector<SimClient *> &clients = context_->clients->taken();
+  const std::vector<SimClient*>& clients = context_->clients->taken();
   if (clients.empty() || random_.OneIn(2)) return DrawServerNode();
   return clients[random_.Below(clients.size())]->env()->node();
 }
@@ -30,7 +30,7 @@ void Nemesis::FireNetwork(Attack kind) {
   switch (kind) {
     case Attack::kIsolate: {
       const NodeId node = DrawAnyNode();
-      Network *const network = context_->world()->network();
+      Network* const network = context_->world()->network();
       network->Isolate(node);
       // Other cuts end with it: they are attacks of their own, counted already.
       return Spawn(kind, Later([network] { network->HealAll(); }));
@@ -47,7 +47,7 @@ void Nemesis::FireNetwork(Attack kind) {
 }
 
 void Nemesis::Cut(NodeId a, NodeId b, bool both) {
-  Network *const network = context_->world()->network();
+  Network* const network = context_->world()->network();
   if (both) return network->Partition(a, b);
   random_.OneIn(2) ? network->Cut(a, b) : network->Cut(b, a);
 }
@@ -56,7 +56,7 @@ void Nemesis::FireLink(Attack kind) {
   const NodeId a = DrawAnyNode();
   const NodeId b = DrawServerNode();
   if (a == b) return;
-  Network *const network = context_->world()->network();
+  Network* const network = context_->world()->network();
   if (kind == Attack::kReset) {
     network->Reset(a, b);
     return context_->faults->Count(kind);
@@ -81,8 +81,8 @@ void Nemesis::FireLink(Attack kind) {
 
 // Rates of the whole network, for a while.
 void Nemesis::FireRates(Attack kind) {
-  Network *const network = context_->world()->network();
-  uint64_t *rate = nullptr;
+  Network* const network = context_->world()->network();
+  uint64_t* rate = nullptr;
   uint64_t one_in = random_.Between(20, 500);
   switch (kind) {
     case Attack::kResetStorm: {

@@ -15,7 +15,7 @@ void Nemesis::FireTime(Attack kind) {
   if (kind == Attack::kPauseServer || kind == Attack::kPauseClient) {
     return FirePause(kind);
   }
-  World *const world = context_->world();
+  World* const world = context_->world();
   const NodeId node = DrawAnyNode();
   if (kind == Attack::kWallClockJump) {
     const auto hour = static_cast<int64_t>(DrawTime(kHour));
@@ -34,9 +34,9 @@ void Nemesis::FireTime(Attack kind) {
 
 // Up to twice the lease: then those that come back are strangers.
 void Nemesis::FirePause(Attack kind) {
-  SimEnv *process = nullptr;
+  SimEnv* process = nullptr;
   if (kind == Attack::kPauseClient) {
-    const std::vector<SimClient *> &clients = context_->clients->taken();
+    const std::vector<SimClient*>& clients = context_->clients->taken();
     if (clients.empty()) return;
     process = clients[random_.Below(clients.size())]->env();
   } else {
@@ -46,7 +46,7 @@ void Nemesis::FirePause(Attack kind) {
     process = server == kMeta ? context_->cluster->meta()->env()
                               : context_->cluster->TargetEnv(server);
   }
-  World *const world = context_->world();
+  World* const world = context_->world();
   if (world->paused(process)) return;
   const io::TimeNs longest = random_.OneIn(2)
                                  ? 2 * context_->tunables->cluster.meta.lease_ns

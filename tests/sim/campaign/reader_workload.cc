@@ -16,12 +16,12 @@ using io::Task;
 namespace {
 
 struct Reader {
-  Context *context;
+  Context* context;
   Random random;
 };
 
-Task<void> LookAtSets(Reader *reader, SimClient *client) {
-  Context *const context = reader->context;
+Task<void> LookAtSets(Reader* reader, SimClient* client) {
+  Context* const context = reader->context;
   const std::vector<std::string> paths = context->sets->Paths();
   if (paths.empty() || reader->random.OneIn(4)) {
     co_await ListAndCheck(context, client);
@@ -33,9 +33,9 @@ Task<void> LookAtSets(Reader *reader, SimClient *client) {
   (void)co_await LoadAndCheck(context, client, path, rank, ranks);
 }
 
-Task<void> LookAtFiles(Reader *reader, SimClient *client) {
-  Context *const context = reader->context;
-  const auto &directories = context->files->directories();
+Task<void> LookAtFiles(Reader* reader, SimClient* client) {
+  Context* const context = reader->context;
+  const auto& directories = context->files->directories();
   if (directories.empty()) co_return;
   FileLook look;
   look.directory = directories[reader->random.Below(directories.size())].get();
@@ -51,8 +51,8 @@ Task<void> LookAtFiles(Reader *reader, SimClient *client) {
   (void)co_await ReadAndCheck(context, client, look);
 }
 
-Task<void> ReadAllTheTime(Reader *reader, SimClient *client) {
-  Context *const context = reader->context;
+Task<void> ReadAllTheTime(Reader* reader, SimClient* client) {
+  Context* const context = reader->context;
   while (client->alive() && !context->stopping) {
     const bool sets =
         context->tunables->files.writers == 0 ||
@@ -69,9 +69,9 @@ Task<void> ReadAllTheTime(Reader *reader, SimClient *client) {
 }
 
 Task<void> RunReader(Reader reader) {
-  Context *const context = reader.context;
+  Context* const context = reader.context;
   while (!context->stopping) {
-    SimClient *const client = co_await context->clients->Take("reader");
+    SimClient* const client = co_await context->clients->Take("reader");
     if (client == nullptr) co_return;
     co_await RunOn(context->world(), client, ReadAllTheTime(&reader, client));
     co_await context->clients->GiveBack(client);

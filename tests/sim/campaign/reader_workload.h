@@ -10,14 +10,14 @@ namespace cairn::sim {
 
 class ReaderWorkload {
  public:
-  ReaderWorkload(Context *context, Random random)
+  ReaderWorkload(Context* context, Random random)
       : context_(context), random_(random) {}
 
   // Until the campaign stops.
   io::Task<void> Run();
 
  private:
-  Context *const context_;
+  Context* const context_;
   Random random_;
 };
 

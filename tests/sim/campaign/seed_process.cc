@@ -26,7 +26,7 @@ double NowSeconds() {
       .count();
 }
 
-int TemporaryFile(const char *name) {
+int TemporaryFile(const char* name) {
   const int file = memfd_create(name, MFD_CLOEXEC);
   CAIRN_CHECK(file >= 0);
   return file;
@@ -51,7 +51,7 @@ void WriteAll(int file, std::string_view text) {
 }
 
 // One line each, in the order in which Decode() reads them.
-std::string Encode(const CampaignResult &result) {
+std::string Encode(const CampaignResult& result) {
   std::string text = absl::StrCat(result.tunables, "\n", result.attacks, "\n",
                                   result.trace_hash, "\n", result.events, "\n",
                                   result.operations, "\n", result.loads, "\n",
@@ -65,7 +65,7 @@ std::string Encode(const CampaignResult &result) {
   return text;
 }
 
-std::optional<CampaignResult> Decode(const std::string &text) {
+std::optional<CampaignResult> Decode(const std::string& text) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
   constexpr size_t kFixed = 7;
   if (lines.size() != kFixed + kAttacks + kFaultKinds + 1) return std::nullopt;
@@ -96,7 +96,7 @@ std::optional<CampaignResult> Decode(const std::string &text) {
   alarm(limit_seconds);
   CampaignOptions options;
   options.seed = seed;
-  options.on_violation = [](const std::string &what) {
+  options.on_violation = [](const std::string& what) {
     std::fprintf(stderr, "VIOLATION: %s\n", what.c_str());
     std::fflush(stderr);
     _exit(kViolated);
@@ -106,7 +106,7 @@ std::optional<CampaignResult> Decode(const std::string &text) {
   _exit(0);
 }
 
-std::string Why(int wait_status, const std::string &output) {
+std::string Why(int wait_status, const std::string& output) {
   const size_t violation = output.rfind("VIOLATION: ");
   if (violation != std::string::npos) {
     return output.substr(violation, output.find('\n', violation) - violation);

@@ -27,8 +27,8 @@ class SeedProcess {
  public:
   // Starts it. A child that runs for longer than `limit_seconds` is killed.
   SeedProcess(uint64_t seed, uint32_t limit_seconds);
-  SeedProcess(const SeedProcess &) = delete;
-  SeedProcess &operator=(const SeedProcess &) = delete;
+  SeedProcess(const SeedProcess&) = delete;
+  SeedProcess& operator=(const SeedProcess&) = delete;
   ~SeedProcess();
 
   pid_t pid() const { return pid_; }

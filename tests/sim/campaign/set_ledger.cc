@@ -10,14 +10,14 @@ bool SetAttempt::AllBegun() const {
   return std::ranges::all_of(begun, [](bool b) { return b; });
 }
 
-void SetLedger::Violation(const SetAttempt &attempt, const std::string &what) {
+void SetLedger::Violation(const SetAttempt& attempt, const std::string& what) {
   context_->judge->Violation(absl::StrCat("set ", attempt.path, " attempt ",
                                           attempt.number, ": ", what));
 }
 
-SetAttempt *SetLedger::NewAttempt(const std::string &path, uint32_t world_size,
+SetAttempt* SetLedger::NewAttempt(const std::string& path, uint32_t world_size,
                                   uint64_t model_bytes) {
-  Place &place = places_[path];
+  Place& place = places_[path];
   auto attempt = std::make_unique<SetAttempt>();
   attempt->path = path;
   attempt->number = place.attempts.size() + 1;
@@ -31,8 +31,8 @@ SetAttempt *SetLedger::NewAttempt(const std::string &path, uint32_t world_size,
   return place.attempts.back().get();
 }
 
-void SetLedger::Opened(SetAttempt *attempt, io::TimeNs asked) {
-  for (const auto &other : places_[attempt->path].attempts) {
+void SetLedger::Opened(SetAttempt* attempt, io::TimeNs asked) {
+  for (const auto& other : places_[attempt->path].attempts) {
     if (other->published_at != 0 && other->published_at < asked &&
         other->removing_since == 0) {
       Violation(*attempt, absl::StrCat("was opened although attempt ",
@@ -43,11 +43,11 @@ void SetLedger::Opened(SetAttempt *attempt, io::TimeNs asked) {
   }
 }
 
-void SetLedger::RankBegins(SetAttempt *attempt, uint32_t rank) {
+void SetLedger::RankBegins(SetAttempt* attempt, uint32_t rank) {
   attempt->begun[rank] = true;
 }
 
-void SetLedger::Published(SetAttempt *attempt) {
+void SetLedger::Published(SetAttempt* attempt) {
   if (!attempt->AllBegun()) {
     Violation(*attempt, "is published, but not every rank began to write");
   }
@@ -57,41 +57,41 @@ void SetLedger::Published(SetAttempt *attempt) {
   if (attempt->published_at == 0) attempt->published_at = context_->now();
 }
 
-void SetLedger::ToldFenced(SetAttempt *attempt) {
-  const auto &attempts = places_[attempt->path].attempts;
+void SetLedger::ToldFenced(SetAttempt* attempt) {
+  const auto& attempts = places_[attempt->path].attempts;
   const bool newer = attempts.back()->number > attempt->number;
   if (newer || attempt->removing_since != 0) return;
   Violation(*attempt, "is said to be fenced, but nobody fenced it");
 }
 
-void SetLedger::RemovalAsked(const std::string &path) {
-  for (const auto &attempt : places_[path].attempts) {
+void SetLedger::RemovalAsked(const std::string& path) {
+  for (const auto& attempt : places_[path].attempts) {
     if (attempt->removing_since == 0) attempt->removing_since = context_->now();
   }
 }
 
-void SetLedger::RemovalDone(const std::string &path) {
-  for (const auto &attempt : places_[path].attempts) {
+void SetLedger::RemovalDone(const std::string& path) {
+  for (const auto& attempt : places_[path].attempts) {
     if (attempt->removed_at == 0) attempt->removed_at = context_->now();
   }
 }
 
-void SetLedger::RemovalUnknown(const std::string &path) {
+void SetLedger::RemovalUnknown(const std::string& path) {
   places_[path].removal_unknown = true;
 }
 
-bool SetLedger::Free(const std::string &path) const {
+bool SetLedger::Free(const std::string& path) const {
   const auto place = places_.find(path);
   if (place == places_.end()) return true;
   if (place->second.removal_unknown) return false;
   return std::ranges::all_of(
-      place->second.attempts, [](const std::unique_ptr<SetAttempt> &attempt) {
+      place->second.attempts, [](const std::unique_ptr<SetAttempt>& attempt) {
         return attempt->removing_since == 0 ? attempt->published_at == 0
                                             : attempt->removed_at != 0;
       });
 }
 
-SetAttempt *SetLedger::Seen(const std::string &path, uint64_t number,
+SetAttempt* SetLedger::Seen(const std::string& path, uint64_t number,
                             io::TimeNs since) {
   const auto place = places_.find(path);
   if (place == places_.end() || number == 0 ||
@@ -101,11 +101,11 @@ SetAttempt *SetLedger::Seen(const std::string &path, uint64_t number,
                      ": is visible, but nobody ever wrote it"));
     return nullptr;
   }
-  SetAttempt *const attempt = place->second.attempts[number - 1].get();
+  SetAttempt* const attempt = place->second.attempts[number - 1].get();
   if (attempt->removed_at != 0 && attempt->removed_at < since) {
     Violation(*attempt, "is visible after its removal was acknowledged");
   }
-  for (const auto &other : place->second.attempts) {
+  for (const auto& other : place->second.attempts) {
     if (other.get() == attempt || other->published_at == 0) continue;
     if (other->removing_since == 0 && other->published_at < since) {
       Violation(*attempt,
@@ -116,24 +116,24 @@ SetAttempt *SetLedger::Seen(const std::string &path, uint64_t number,
   return attempt;
 }
 
-void SetLedger::SeenAbsent(const std::string &path, io::TimeNs since) {
-  const SetAttempt *const current = Current(path);
+void SetLedger::SeenAbsent(const std::string& path, io::TimeNs since) {
+  const SetAttempt* const current = Current(path);
   if (current != nullptr && current->published_at < since) {
     Violation(*current, "was published, is not removed, and is not there");
   }
 }
 
-bool SetLedger::Gone(const SetAttempt &attempt) const {
+bool SetLedger::Gone(const SetAttempt& attempt) const {
   const io::TimeNs grace =
       Grace(context_->tunables->cluster.meta.trash_grace_ms);
   return attempt.removing_since != 0 &&
          context_->now() >= attempt.removing_since + grace;
 }
 
-bool SetLedger::MayBePublished(const std::string &path) const {
+bool SetLedger::MayBePublished(const std::string& path) const {
   const auto place = places_.find(path);
   return place != places_.end() &&
-         std::ranges::any_of(place->second.attempts, [](const auto &attempt) {
+         std::ranges::any_of(place->second.attempts, [](const auto& attempt) {
            return attempt->AllBegun() && attempt->fenced_at == 0 &&
                   attempt->removed_at == 0;
          });
@@ -141,14 +141,14 @@ bool SetLedger::MayBePublished(const std::string &path) const {
 
 std::vector<std::string> SetLedger::Paths() const {
   std::vector<std::string> paths;
-  for (const auto &[path, place] : places_) paths.push_back(path);
+  for (const auto& [path, place] : places_) paths.push_back(path);
   return paths;
 }
 
-SetAttempt *SetLedger::Current(const std::string &path) const {
+SetAttempt* SetLedger::Current(const std::string& path) const {
   const auto place = places_.find(path);
   if (place == places_.end()) return nullptr;
-  for (const auto &attempt : place->second.attempts) {
+  for (const auto& attempt : place->second.attempts) {
     if (attempt->published_at != 0 && attempt->removing_since == 0) {
       return attempt.get();
     }

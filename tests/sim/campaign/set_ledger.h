@@ -42,38 +42,38 @@ struct SetAttempt {
 
 class SetLedger {
  public:
-  explicit SetLedger(Context *context) : context_(context) {}
+  explicit SetLedger(Context* context) : context_(context) {}
 
   // A new attempt at `path`, with a model of its own. Lives as long as this.
-  SetAttempt *NewAttempt(const std::string &path, uint32_t world_size,
+  SetAttempt* NewAttempt(const std::string& path, uint32_t world_size,
                          uint64_t model_bytes);
 
   // --- What writers learn.
   // OpenSet() of the attempt, begun at `asked`, was OK.
-  void Opened(SetAttempt *attempt, io::TimeNs asked);
-  void RankBegins(SetAttempt *attempt, uint32_t rank);
-  void Published(SetAttempt *attempt);
+  void Opened(SetAttempt* attempt, io::TimeNs asked);
+  void RankBegins(SetAttempt* attempt, uint32_t rank);
+  void Published(SetAttempt* attempt);
   // A rank of `attempt` was told that another attempt or removal fenced it.
-  void ToldFenced(SetAttempt *attempt);
-  void RemovalAsked(const std::string &path);
-  void RemovalDone(const std::string &path);
-  void RemovalUnknown(const std::string &path);
+  void ToldFenced(SetAttempt* attempt);
+  void RemovalAsked(const std::string& path);
+  void RemovalDone(const std::string& path);
+  void RemovalUnknown(const std::string& path);
   // Whether a new attempt may use the path.
-  bool Free(const std::string &path) const;
+  bool Free(const std::string& path) const;
 
   // --- What readers see. `since`: when they began to look.
   // The attempt that is visible; null after a violation.
-  SetAttempt *Seen(const std::string &path, uint64_t number, io::TimeNs since);
-  void SeenAbsent(const std::string &path, io::TimeNs since);
+  SetAttempt* Seen(const std::string& path, uint64_t number, io::TimeNs since);
+  void SeenAbsent(const std::string& path, io::TimeNs since);
   // Whether what was visible may be gone by now for those who read it.
-  bool Gone(const SetAttempt &attempt) const;
+  bool Gone(const SetAttempt& attempt) const;
   // Whether anything may be published at `path`.
-  bool MayBePublished(const std::string &path) const;
+  bool MayBePublished(const std::string& path) const;
 
   // Paths of which something is, or may be, published; in order.
   std::vector<std::string> Paths() const;
   // Known to be published, nobody asked for its removal. Null if not.
-  SetAttempt *Current(const std::string &path) const;
+  SetAttempt* Current(const std::string& path) const;
 
  private:
   struct Place {
@@ -81,9 +81,9 @@ class SetLedger {
     bool removal_unknown = false;
   };
 
-  void Violation(const SetAttempt &attempt, const std::string &what);
+  void Violation(const SetAttempt& attempt, const std::string& what);
 
-  Context *const context_;
+  Context* const context_;
   std::map<std::string, Place> places_;
 };
 

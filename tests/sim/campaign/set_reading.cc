@@ -15,12 +15,12 @@ namespace {
 
 constexpr char kRoot[] = "/ckpt";
 
-bool IsWrongBytes(const absl::Status &status) {
+bool IsWrongBytes(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInternal;
 }
 
-void CheckSummary(const Context &context, const SetAttempt &attempt,
-                  const client::SetSummary &summary) {
+void CheckSummary(const Context& context, const SetAttempt& attempt,
+                  const client::SetSummary& summary) {
   if (summary.world_size == attempt.world_size && summary.published &&
       summary.committed_ranks == attempt.world_size &&
       summary.set_id == "set") {
@@ -32,9 +32,9 @@ void CheckSummary(const Context &context, const SetAttempt &attempt,
       " ranks, written by ", attempt.world_size));
 }
 
-void JudgeLoad(const Context &context, const SetAttempt &attempt,
-               io::TimeNs started, const SimClient &client,
-               const absl::Status &status) {
+void JudgeLoad(const Context& context, const SetAttempt& attempt,
+               io::TimeNs started, const SimClient& client,
+               const absl::Status& status) {
   const std::string what =
       absl::StrCat("loading ", attempt.path, " attempt ", attempt.number);
   if (IsWrongBytes(status)) {
@@ -48,10 +48,10 @@ void JudgeLoad(const Context &context, const SetAttempt &attempt,
 
 }  // namespace
 
-Task<bool> LoadAndCheck(Context *context, SimClient *client, std::string path,
+Task<bool> LoadAndCheck(Context* context, SimClient* client, std::string path,
                         uint32_t rank, uint32_t ranks) {
   const io::TimeNs since = context->now();
-  client::Core *const core = client->core();
+  client::Core* const core = client->core();
   auto set = co_await client::SetReader::Open(core, path, core->Deadline());
   if (absl::IsNotFound(set.status())) {
     context->sets->SeenAbsent(path, since);
@@ -63,8 +63,8 @@ Task<bool> LoadAndCheck(Context *context, SimClient *client, std::string path,
     }
     co_return false;
   }
-  const client::SetSummary &summary = (*set)->summary();
-  SetAttempt *const attempt = context->sets->Seen(path, summary.attempt, since);
+  const client::SetSummary& summary = (*set)->summary();
+  SetAttempt* const attempt = context->sets->Seen(path, summary.attempt, since);
   if (attempt == nullptr) co_return false;
   CheckSummary(*context, *attempt, summary);
   const absl::StatusOr<uint64_t> loaded =
@@ -77,9 +77,9 @@ Task<bool> LoadAndCheck(Context *context, SimClient *client, std::string path,
   co_return context->sets->Gone(*attempt);
 }
 
-Task<void> ListAndCheck(Context *context, SimClient *client) {
+Task<void> ListAndCheck(Context* context, SimClient* client) {
   const io::TimeNs since = context->now();
-  client::Core *const core = client->core();
+  client::Core* const core = client->core();
   const auto listed =
       co_await client::FetchSets(core, kRoot, true, core->Deadline());
   if (!listed.ok()) {
@@ -89,15 +89,15 @@ Task<void> ListAndCheck(Context *context, SimClient *client) {
     co_return;
   }
   std::set<std::string> published;
-  for (const client::SetSummary &summary : *listed) {
+  for (const client::SetSummary& summary : *listed) {
     if (!summary.published) continue;
     published.insert(summary.path);
-    SetAttempt *const attempt =
+    SetAttempt* const attempt =
         context->sets->Seen(summary.path, summary.attempt, since);
     if (attempt == nullptr) co_return;
     CheckSummary(*context, *attempt, summary);
   }
-  for (const std::string &path : context->sets->Paths()) {
+  for (const std::string& path : context->sets->Paths()) {
     if (!published.contains(path)) context->sets->SeenAbsent(path, since);
   }
 }

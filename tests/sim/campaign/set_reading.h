@@ -11,10 +11,10 @@ namespace cairn::sim {
 
 // Loads what is at `path` as one rank of `ranks`. False: something was there
 // and could not be read (excused, or reported).
-io::Task<bool> LoadAndCheck(Context *context, SimClient *client,
+io::Task<bool> LoadAndCheck(Context* context, SimClient* client,
                             std::string path, uint32_t rank, uint32_t ranks);
 
 // Lists all sets, and expects each that must be there and none that must not.
-io::Task<void> ListAndCheck(Context *context, SimClient *client);
+io::Task<void> ListAndCheck(Context* context, SimClient* client);
 
 }  // namespace cairn::sim

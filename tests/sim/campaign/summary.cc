@@ -16,7 +16,7 @@ double Quantile(std::vector<double> values, double part) {
   return values[static_cast<size_t>(at)];
 }
 
-bool Has(const CampaignResult &result, AttackClass kinds) {
+bool Has(const CampaignResult& result, AttackClass kinds) {
   for (size_t i = 0; i < kAttacks; ++i) {
     if (result.attack_counts[i] == 0) continue;
     if (ClassOf(static_cast<Attack>(i)) == kinds) return true;
@@ -26,13 +26,13 @@ bool Has(const CampaignResult &result, AttackClass kinds) {
 
 }  // namespace
 
-void Summary::Add(const SeedOutcome &outcome) {
+void Summary::Add(const SeedOutcome& outcome) {
   ++seeds_;
   if (!outcome.result) {
     ++failed_;
     return;
   }
-  const CampaignResult &result = *outcome.result;
+  const CampaignResult& result = *outcome.result;
   real_seconds_.push_back(outcome.real_seconds);
   virtual_seconds_ += result.virtual_seconds;
   events_ += result.events;
@@ -52,7 +52,7 @@ void Summary::Add(const SeedOutcome &outcome) {
 std::string Summary::ToString() const {
   const uint64_t passed = seeds_ - failed_;
   const double each = static_cast<double>(std::max<uint64_t>(1, passed));
-  const auto sum = [](const auto &counts) {
+  const auto sum = [](const auto& counts) {
     return static_cast<double>(
         std::accumulate(counts.begin(), counts.end(), uint64_t{0}));
   };

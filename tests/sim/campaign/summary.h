@@ -12,7 +12,7 @@ namespace cairn::sim {
 
 class Summary {
  public:
-  void Add(const SeedOutcome &outcome);
+  void Add(const SeedOutcome& outcome);
   uint64_t seeds() const { return seeds_; }
   uint64_t failed() const { return failed_; }
   std::string ToString() const;

@@ -16,32 +16,32 @@ using io::kSecond;
 namespace {
 
 template <typename T, size_t N>
-T Pick(Random *random, const T (&choices)[N]) {
+T Pick(Random* random, const T (&choices)[N]) {
   return choices[random->Below(N)];
 }
 
-uint32_t Draw(Random *random, uint32_t low, uint32_t high) {
+uint32_t Draw(Random* random, uint32_t low, uint32_t high) {
   return static_cast<uint32_t>(random->Between(low, high));
 }
 
 // Even in the logarithm: small values are as likely as large ones.
-uint64_t DrawScale(Random *random, uint64_t low, uint64_t high) {
+uint64_t DrawScale(Random* random, uint64_t low, uint64_t high) {
   uint64_t top = low;
   while (top < high && random->OneIn(2) == false) top *= 2;
   return random->Between(low, std::min(std::max(top, low), high));
 }
 
-void DrawCluster(Random *random, Tunables *t) {
+void DrawCluster(Random* random, Tunables* t) {
   struct Choice {
-    const char *scheme;
+    const char* scheme;
     uint32_t shards, parity;
   };
   static constexpr Choice kChoices[] = {
       {"replicate:1", 1, 0}, {"replicate:2", 2, 1}, {"replicate:2", 2, 1},
       {"replicate:3", 3, 2}, {"rs:2+1", 3, 1},      {"rs:2+1", 3, 1},
       {"rs:4+2", 6, 2}};
-  const Choice &choice = kChoices[random->Below(std::size(kChoices))];
-  ClusterOptions &c = t->cluster;
+  const Choice& choice = kChoices[random->Below(std::size(kChoices))];
+  ClusterOptions& c = t->cluster;
   c.seed = t->seed;
   c.scheme = choice.scheme;
   t->shards = choice.shards;
@@ -59,7 +59,7 @@ void DrawCluster(Random *random, Tunables *t) {
   c.client_read_window_bytes = DrawScale(random, 4 * kKiB, 32 * kMiB);
 }
 
-void DrawMeta(Random *random, server::MetaOptions *meta) {
+void DrawMeta(Random* random, server::MetaOptions* meta) {
   meta->lease_ns = Draw(random, 1000, 12'000) * kMillisecond;
   meta->tick_ns = DrawScale(random, 20, 1000) * kMillisecond;
   meta->clock_save_ns = Draw(random, 1, 10) * kSecond;
@@ -69,7 +69,7 @@ void DrawMeta(Random *random, server::MetaOptions *meta) {
   meta->open_set_idle_ns = Draw(random, 60, 300) * kSecond;
 }
 
-void DrawWorld(Random *random, WorldOptions *world) {
+void DrawWorld(Random* random, WorldOptions* world) {
   world->shuffle_ready = random->OneIn(2);
   world->disk.latency_ns_max = DrawScale(random, 30'000, 3'000'000);
   world->disk.sync_ns_max = DrawScale(random, 100'000, 20'000'000);
@@ -78,7 +78,7 @@ void DrawWorld(Random *random, WorldOptions *world) {
   world->network.window_bytes = DrawScale(random, 16 * kKiB, 256 * kKiB);
 }
 
-void DrawLoads(Random *random, Tunables *t) {
+void DrawLoads(Random* random, Tunables* t) {
   const bool checkpoints = !random->OneIn(4);
   const bool files = !checkpoints || !random->OneIn(3);
   if (checkpoints) {
@@ -102,8 +102,19 @@ bool NeedsTwoCopies(Attack kind) {
   return ClassOf(kind) == AttackClass::kDamage;
 }
 
-void DrawFaults(Random *random, Tunables *t) {
-  FaultLoad &faults = t->faults;
+void EnsureOneOf(Random* random, AttackClass kinds, FaultLoad* faults) {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < kAttacks; ++i) {
+    const Attack kind = static_cast<Attack>(i);
+    if (ClassOf(kind) != kinds || kind == Attack::kRankDeath) continue;
+    if (faults->weights[i] > 0) return;
+    all.push_back(i);
+  }
+  if (!random->OneIn(20)) faults->weights[all[random->Below(all.size())]] = 2;
+}
+
+void DrawFaults(Random* random, Tunables* t) {
+  FaultLoad& faults = t->faults;
   if (random->OneIn(40)) return;  // A seed without faults: no error at all.
   for (size_t i = 0; i < kAttacks; ++i) {
     const bool on = random->OneIn(2);
@@ -143,10 +154,10 @@ Tunables DrawTunables(uint64_t seed) {
   return t;
 }
 
-std::string ToString(const Tunables &t) {
-  const ClusterOptions &c = t.cluster;
-  const server::MetaOptions &m = c.meta;
-  const NetworkOptions &n = c.world.network;
+std::string ToString(const Tunables& t) {
+  const ClusterOptions& c = t.cluster;
+  const server::MetaOptions& m = c.meta;
+  const NetworkOptions& n = c.world.network;
   std::string text = absl::StrCat(
       "seed ", t.seed, ": ", c.scheme, " on ", c.targets, " targets (",
       c.targets_per_node, " a node), chunk ", c.chunk_size / kKiB, "K, pool ",

@@ -60,6 +60,6 @@ struct Tunables {
 Tunables DrawTunables(uint64_t seed);
 
 // In one line.
-std::string ToString(const Tunables &tunables);
+std::string ToString(const Tunables& tunables);
 
 }  // namespace cairn::sim
