@@ -22,7 +22,8 @@ struct Recovery {
   const ChunkRead* read;
   std::shared_ptr<const format::ClusterMap> map;
   const Pool* pool;
-  uint64_t stripe_bytes = 0;
+  uint64_t stripe_bytes = 0;            // Its pool's most, if not told.
+  bool told_stripe_bytes = false;       // By a shard's record.
   std::vector<io::Buffer> buffers;      // By shard; empty: not there.
   std::vector<const uint8_t*> present;  // By shard; null: not there.
   uint32_t lost = 0;                    // Proven missing or corrupt.
@@ -34,13 +35,20 @@ TimeNs AttemptDeadline(const Recovery& r) {
                   r.core->env()->NowNs() + kChunkAttemptTimeout);
 }
 
-bool ProvenLost(const absl::Status& status) {
+// A data shard behind the end of a short stripe is nowhere, and no loss.
+bool MayBeEmpty(const Recovery& r, ChunkId chunk) {
+  return !r.told_stripe_bytes && chunk != r.read->range.chunk &&
+         chunk.shard < r.pool->scheme.data_shards;
+}
+
+bool ProvenLost(const Recovery& r, ChunkId chunk, const absl::Status& status) {
   return status.code() == absl::StatusCode::kDataLoss ||
-         status.code() == absl::StatusCode::kNotFound;
+         (status.code() == absl::StatusCode::kNotFound &&
+          !MayBeEmpty(r, chunk));
 }
 
 void NoteCause(Recovery* r, ChunkId chunk, const absl::Status& status) {
-  if (ProvenLost(status)) ++r->lost;
+  if (ProvenLost(*r, chunk, status)) ++r->lost;
   r->causes.push_back(
       absl::StrCat(ChunkPlaceName(*r->core, chunk), ": ", status.message()));
 }
@@ -86,22 +94,25 @@ Task<absl::Status> ReadAnotherCopy(Recovery* r) {
   co_return Failure(*r);
 }
 
-// Any shard's record knows how long the stripe is.
+// Any shard's record knows how long the stripe is, also that of a chunk whose
+// bytes are damaged.
 Task<absl::Status> LearnStripeBytes(Recovery* r) {
   const ChunkId wanted = r->read->range.chunk;
   absl::Status last = absl::UnavailableError("no shard answered");
-  const std::vector<uint32_t> others = OtherShards(*r);
-  for (const uint32_t shard : others) {
+  std::vector<uint32_t> shards = OtherShards(*r);
+  shards.push_back(wanted.shard);
+  for (const uint32_t shard : shards) {
     const ChunkId other{wanted.blob, wanted.stripe, shard};
     last = co_await GetChunkOnce(r->core, other, 0, {}, r->read->traffic_class,
                                  AttemptDeadline(*r), &r->stripe_bytes);
     if (!last.ok()) continue;
     if (r->stripe_bytes > 0 && r->stripe_bytes <= r->pool->stripe_bytes()) {
+      r->told_stripe_bytes = true;
       co_return last;
     }
     last = absl::DataLossError("impossible stripe length in a shard's record");
   }
-  // Every other shard failed; reading them again in turn names the causes.
+  // None answered; reading them again in turn names the causes.
   r->stripe_bytes = r->pool->stripe_bytes();
   co_return absl::OkStatus();
 }
@@ -201,7 +212,7 @@ Task<absl::Status> Decode(Recovery* r) {
 
 Task<absl::Status> ReadAround(Core* core, const ChunkRead* read,
                               absl::Status direct) {
-  Recovery r{core, read, core->map(), nullptr, 0, {}, {}, 0, {}};
+  Recovery r{core, read, core->map(), nullptr, 0, false, {}, {}, 0, {}};
   r.pool = r.map->FindPool(read->range.chunk.blob.pool());
   if (r.pool == nullptr) co_return direct;
   NoteCause(&r, read->range.chunk, direct);
