@@ -97,12 +97,17 @@ CampaignResult MakeResult(const Parts& parts) {
 
 CampaignResult RunCampaign(const CampaignOptions& options) {
   const Tunables tunables = DrawTunables(options.seed);
-  Judge judge(options.on_violation);
+  const AttackLog* attacks = nullptr;
+  Judge judge([&](const std::string& what) {
+    options.on_violation(absl::StrCat(what, "\n  ", ToString(tunables),
+                                      "\n  attacks: ", attacks->ToString()));
+  });
   // Before the cluster: what unwinds at its end still refers to them.
   Parts parts;
   auto cluster = std::make_unique<SimCluster>(tunables.cluster);
   cluster->world()->TraceTo(options.trace);
   AttackLog faults(cluster->world());
+  attacks = &faults;
   SetLedger sets(&parts.context);
   FileLedger files(&parts.context);
   ClientPool clients(&parts.context);

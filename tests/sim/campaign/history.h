@@ -78,12 +78,11 @@ class History {
   // Whether a step may have been taken before `time` that a look which began at
   // `since` need not know of.
   bool MayHaveLeft(io::TimeNs since, io::TimeNs time) const {
-    for (const Version& version : versions_) {
-      if (version.begin >= since && version.begin <= time) return true;
-      const bool ended = version.end != io::kNoDeadline;
-      if (ended && version.end >= since && version.begin <= time) return true;
+    for (size_t i = 1; i < versions_.size(); ++i) {
+      const bool begun = versions_[i].begin <= time;
+      if (begun && versions_[i - 1].end >= since) return true;
     }
-    return pending();
+    return false;
   }
 
  private:

@@ -138,10 +138,6 @@ Task<void> Nemesis::StartUntilUp(ServerId server) {
 // A server that finds its disk in order must start.
 void Nemesis::JudgeStart(ServerId server, const absl::Status& status) {
   const AttackLog& faults = *context_->faults;
-  if (faults.Fired(AttackClass::kDisk) ||
-      status.code() == absl::StatusCode::kUnavailable) {
-    return;
-  }
   // A flush that lied may have taken the index with it: refused for good, and
   // nobody rebuilds it yet. One of those that the scheme can do without.
   if (faults.count(Attack::kLyingSync) > 0 && absl::IsDataLoss(status) &&

@@ -109,7 +109,7 @@ std::optional<CampaignResult> Decode(const std::string& text) {
 std::string Why(int wait_status, const std::string& output) {
   const size_t violation = output.rfind("VIOLATION: ");
   if (violation != std::string::npos) {
-    return output.substr(violation, output.find('\n', violation) - violation);
+    return output.substr(violation);
   }
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
