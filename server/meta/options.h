@@ -21,7 +21,9 @@ struct MetaOptions {
   // --- Grace times, in milliseconds of the service clock.
   // Unlinked files and removed sets stay readable by those who have them open.
   uint64_t trash_grace_ms = 3'600'000;
-  // Blobs that lost their last reference, or their dead writer.
+  // Blobs that lost their last reference, or their dead writer. Longer than a
+  // put may be under way after its session ended (the client's timeout, and a
+  // target's disk that hangs): one that comes after the deletion stays.
   uint64_t orphan_grace_ms = 600'000;
   // After a target refused or missed a delete order.
   uint64_t garbage_retry_ms = 30'000;

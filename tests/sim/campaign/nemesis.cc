@@ -30,15 +30,33 @@ Task<void> Nemesis::Loop() {
   }
 }
 
+// Of all kinds that are on, or of a class that has not been fired yet, so that
+// short campaigns see something of each.
+std::array<uint32_t, kAttacks> Nemesis::Weights() {
+  std::array<uint32_t, kAttacks> weights = context_->tunables->faults.weights;
+  const AttackClass kFirst[] = {AttackClass::kCrash, AttackClass::kNetwork,
+                                AttackClass::kDisk};
+  const AttackClass wanted = kFirst[random_.Below(std::size(kFirst))];
+  if (context_->faults->Fired(wanted)) return weights;
+  std::array<uint32_t, kAttacks> of_class{};
+  bool any = false;
+  for (size_t i = 0; i < kAttacks; ++i) {
+    if (ClassOf(static_cast<Attack>(i)) != wanted) continue;
+    of_class[i] = weights[i];
+    any |= weights[i] > 0;
+  }
+  return any ? of_class : weights;
+}
+
 // kCount: all weights are 0.
 Attack Nemesis::Draw() {
-  const FaultLoad& load = context_->tunables->faults;
+  const std::array<uint32_t, kAttacks> weights = Weights();
   uint64_t sum = 0;
-  for (const uint32_t weight : load.weights) sum += weight;
+  for (const uint32_t weight : weights) sum += weight;
   if (sum == 0) return Attack::kCount;
   uint64_t at = random_.Below(sum);
   size_t kind = 0;
-  while (at >= load.weights[kind]) at -= load.weights[kind++];
+  while (at >= weights[kind]) at -= weights[kind++];
   return static_cast<Attack>(kind);
 }
 

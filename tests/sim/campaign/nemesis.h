@@ -7,6 +7,7 @@
 // Lifetime: Stop() before destruction; the context outlives it.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <set>
 #include <string>
@@ -32,6 +33,7 @@ class Nemesis {
   static constexpr ServerId kMeta = 0;
 
   io::Task<void> Loop();
+  std::array<uint32_t, kAttacks> Weights();
   Attack Draw();
   void Fire(Attack kind);
   // Spawns `task` with the world out of order while it runs.

@@ -54,7 +54,7 @@ void DrawCluster(Random* random, Tunables* t) {
   c.slab_bytes = 16 * kMiB;
   c.fixed_ports = random->OneIn(3);
   c.target_pool_buffers = random->OneIn(3) ? 2 : Draw(random, 3, 8);
-  c.client_timeout_ms = Draw(random, 3, 40) * 1000;
+  c.client_timeout_ms = DrawScale(random, 3'000, 40'000);
   c.client_write_window_bytes = DrawScale(random, 4 * kKiB, 32 * kMiB);
   c.client_read_window_bytes = DrawScale(random, 4 * kKiB, 32 * kMiB);
 }
@@ -64,7 +64,6 @@ void DrawMeta(Random* random, server::MetaOptions* meta) {
   meta->tick_ns = DrawScale(random, 20, 1000) * kMillisecond;
   meta->clock_save_ns = Draw(random, 1, 10) * kSecond;
   meta->trash_grace_ms = DrawScale(random, 500, 60'000);
-  meta->orphan_grace_ms = DrawScale(random, 500, 60'000);
   meta->garbage_retry_ms = DrawScale(random, 100, 5'000);
   meta->open_set_idle_ns = Draw(random, 60, 300) * kSecond;
 }
@@ -83,14 +82,14 @@ void DrawLoads(Random* random, Tunables* t) {
   const bool files = !checkpoints || !random->OneIn(3);
   if (checkpoints) {
     t->checkpoints.runs = random->OneIn(3) ? 2 : 1;
-    t->checkpoints.saves = Draw(random, 3, 12);
+    t->checkpoints.saves = Draw(random, 4, 16);
     t->checkpoints.ranks_max = Draw(random, 1, 6);
     t->checkpoints.model_bytes = DrawScale(random, 16 * kKiB, 512 * kKiB);
     t->checkpoints.death_one_in = random->OneIn(2) ? Draw(random, 2, 6) : 0;
   }
   if (files) {
     t->files.writers = Draw(random, 1, 3);
-    t->files.operations = Draw(random, 30, 150);
+    t->files.operations = Draw(random, 60, 250);
     t->files.files = Draw(random, 1, 6);
     t->files.file_bytes = DrawScale(random, 8 * kKiB, 256 * kKiB);
   }
@@ -128,10 +127,18 @@ void DrawFaults(Random* random, Tunables* t) {
   EnsureOneOf(random, AttackClass::kNetwork, &faults);
   EnsureOneOf(random, AttackClass::kDisk, &faults);
   faults.at_once = Draw(random, 1, 5);
-  faults.pause_max = DrawScale(random, 100, 1000) * kMillisecond;
+  faults.pause_max = DrawScale(random, 50, 1000) * kMillisecond;
   faults.down_max = DrawScale(random, 200, 8000) * kMillisecond;
   faults.damaged_targets = t->parity;
-  t->fault_time = Draw(random, 8, 25) * kSecond;
+  t->fault_time = Draw(random, 8, 30) * kSecond;
+}
+
+// A put may reach its target as late as this after its session is over: by then
+// its blob must not have been deleted (server/meta/options.h).
+uint64_t LatestPutMs(const Tunables& t) {
+  const server::MetaOptions& meta = t.cluster.meta;
+  return t.cluster.client_timeout_ms +
+         (2 * t.faults.down_max + meta.lease_ns) / kMillisecond;
 }
 
 }  // namespace
@@ -151,6 +158,8 @@ Tunables DrawTunables(uint64_t seed) {
   DrawWorld(&world, &t.cluster.world);
   DrawLoads(&loads, &t);
   DrawFaults(&faults, &t);
+  t.cluster.meta.orphan_grace_ms =
+      LatestPutMs(t) + DrawScale(&meta, 500, 20'000);
   return t;
 }
 
