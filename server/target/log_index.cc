@@ -73,9 +73,24 @@ io::Task<absl::Status> LogIndex::Load() {
   const format::MutableBytes to{reinterpret_cast<uint8_t*>(bytes.data()), size};
   CAIRN_CO_RETURN_IF_ERROR(co_await file_->ReadAt(0, to));
   CAIRN_CO_RETURN_IF_ERROR(Replay(format::AsBytes(bytes)));
-  if (end_ == size) co_return absl::OkStatus();
-  CAIRN_CO_RETURN_IF_ERROR(co_await file_->Truncate(end_));
-  co_return co_await file_->Sync();
+  if (end_ < size) {
+    CAIRN_CO_RETURN_IF_ERROR(co_await file_->Truncate(end_));
+    CAIRN_CO_RETURN_IF_ERROR(co_await file_->Sync());
+  }
+  co_return co_await Harden(format::AsBytes(bytes));
+}
+
+// If the flush of the last frame, or of the log's name, failed, and the process
+// was then restarted, the cache shows what the next loss of power takes away:
+// to go on from there would be to vouch for it.
+io::Task<absl::Status> LogIndex::Harden(format::ConstBytes log) {
+  io::WriteOptions durable;
+  durable.durable = true;
+  const format::ConstBytes last = log.subspan(last_, end_ - last_);
+  if (!last.empty()) {
+    CAIRN_CO_RETURN_IF_ERROR(co_await file_->WriteAt(last_, last, durable));
+  }
+  co_return co_await env_->SyncDirectory(dir_);
 }
 
 absl::Status LogIndex::Replay(format::ConstBytes bytes) {
@@ -85,6 +100,7 @@ absl::Status LogIndex::Replay(format::ConstBytes bytes) {
     if (absl::IsFailedPrecondition(frame.status())) return frame.status();
     if (frame.ok() && frame->sequence == sequence_ + 1) {
       Apply(frame->ops);
+      last_ = end_;
       end_ += frame->size_bytes;
       ++sequence_;
       continue;

@@ -40,8 +40,9 @@ class LogIndex final : public ChunkIndex {
   std::string path() const { return dir_ + "/log"; }
 
   io::Task<absl::Status> Load();
-  // Replays `bytes`; sets end_ and sequence_.
+  // Replays `bytes`; sets last_, end_ and sequence_.
   absl::Status Replay(format::ConstBytes bytes);
+  io::Task<absl::Status> Harden(format::ConstBytes log);
   void Apply(const std::vector<format::IndexOp>& ops);
   io::Task<absl::Status> Compact();
   // Writes all entries to `file`; the bytes written.
@@ -52,6 +53,7 @@ class LogIndex final : public ChunkIndex {
   std::unique_ptr<io::File> file_;
   std::map<std::string, std::string> entries_;
   uint64_t live_bytes_ = 0;  // Of keys and values.
+  uint64_t last_ = 0;        // Where the last frame read by Load() begins.
   uint64_t end_ = 0;         // Where the next frame goes.
   uint64_t sequence_ = 0;    // Of the last frame.
 };

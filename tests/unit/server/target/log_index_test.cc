@@ -67,6 +67,30 @@ TEST_F(LogIndexTest, CommitSurvivesPowerLoss) {
   EXPECT_EQ(Get("a"), "1");
 }
 
+// The process sees it in the cache, where the failed flush left it.
+TEST_F(LogIndexTest,
+       FrameThatAnOpenFoundSurvivesPowerLossThoughItsFlushFailed) {
+  ASSERT_OK(Put("a", "1"));
+  sim::DiskFault fault;
+  fault.op = sim::DiskOp::kDurable;
+  world_.disk(node_)->Fail(fault);
+  EXPECT_THAT(Put("b", "2"), StatusIs(absl::StatusCode::kDataLoss, "EIO"));
+  world_.Kill(env_);
+  Close();
+  env_ = world_.Start(node_);
+  ASSERT_OK(Reopen());
+  EXPECT_EQ(Get("b"), "2");
+  ASSERT_OK(Put("c", "3"));
+  sim::CrashOptions drop_all;
+  drop_all.unflushed = sim::Unflushed::kDropAll;
+  world_.Crash(node_, drop_all);
+  Close();
+  env_ = world_.Start(node_);
+  ASSERT_OK(Reopen());
+  EXPECT_EQ(Get("b"), "2");
+  EXPECT_EQ(Get("c"), "3");
+}
+
 TEST_F(LogIndexTest, TornTailIsDropped) {
   ASSERT_OK(Put("a", "1"));
   ASSERT_OK(Put("b", "2"));
