@@ -130,6 +130,9 @@ Task<absl::Status> OpenFile::Fsync() {
 }
 
 Task<absl::Status> OpenFile::Publish(TimeNs deadline) {
+  // What failed to be written or committed has left the writer: it would look
+  // as if all were published.
+  if (!failure_.ok()) co_return failure_;
   CAIRN_CO_RETURN_IF_ERROR(co_await DrainAll(deadline));
   if (!dirty_) co_return absl::OkStatus();
   const std::vector<Extent> extents = writer_->TakeExtents();
@@ -229,7 +232,9 @@ Task<absl::Status> OpenFile::LoadExtents(TimeNs deadline) {
   if (!loaded.ok()) co_return loaded.status();
   extents_ = *std::move(loaded);
   extents_loaded_ = true;
-  local_size_ = std::max<uint64_t>(local_size_, attributes_.size());
+  // Nothing is unpublished here: the size is that of the extents, also if the
+  // file was shortened since it was opened.
+  local_size_ = attributes_.size();
   co_return absl::OkStatus();
 }
 

@@ -238,6 +238,59 @@ TEST_F(OpenFileTest, WriterKilledBeforeItsFsyncLeavesTheOldBytes) {
   cluster_->world()->Run(ReadAll(reader_->core(), &synced));
 }
 
+// The second fsync has nothing left to send, and must not say that all is well.
+io::Task<void> FsyncTwice(sim::SimCluster* cluster, Core* core,
+                          const std::vector<uint8_t>* bytes) {
+  OpenOptions options;
+  options.write = true;
+  options.create = true;
+  auto file = co_await OpenOnLoop(core, kFilePath, options);
+  CO_ASSERT_OK(file);
+  CO_ASSERT_OK(co_await (*file)->Pwrite(0, *bytes));
+  cluster->KillMeta();
+  const absl::Status first = co_await (*file)->Fsync();
+  const absl::Status started = co_await cluster->StartMeta();
+  CO_ASSERT_OK(started);
+  const absl::Status second = co_await (*file)->Fsync();
+  co_await (*file)->Finish();
+  EXPECT_THAT(first, StatusIs(absl::StatusCode::kDeadlineExceeded, ""));
+  EXPECT_THAT(second, StatusIs(absl::StatusCode::kDeadlineExceeded, ""));
+}
+
+TEST_F(OpenFileTest, FsyncAfterOneThatFailedFailsToo) {
+  Make(4, "rs:2+1");
+  const auto bytes = RandomBytes(cluster_->random(), 100'000);
+  cluster_->world()->Run(FsyncTwice(cluster_.get(), writer_->core(), &bytes));
+}
+
+io::Task<void> ReadAfterTruncate(Core* writing, Core* reading,
+                                 const std::vector<uint8_t>* bytes) {
+  OpenOptions options;
+  options.write = true;
+  options.create = true;
+  auto file = co_await OpenOnLoop(writing, kFilePath, options);
+  CO_ASSERT_OK(file);
+  CO_ASSERT_OK(co_await (*file)->Pwrite(0, *bytes));
+  CO_ASSERT_OK(co_await (*file)->Fsync());
+  const OpenOptions to_read;
+  auto reader = co_await OpenOnLoop(reading, kFilePath, to_read);
+  CO_ASSERT_OK(reader);
+  CO_ASSERT_OK(co_await (*file)->Truncate(1000));
+  co_await (*file)->Finish();
+  std::vector<uint8_t> got(bytes->size());
+  const absl::StatusOr<uint64_t> read = co_await (*reader)->Pread(0, got);
+  co_await (*reader)->Finish();
+  CO_ASSERT_OK(read);
+  EXPECT_EQ(*read, 1000u);  // And not zeros up to the size it had.
+}
+
+TEST_F(OpenFileTest, FileThatWasShortenedAfterItsOpenEndsWhereItEndsNow) {
+  Make(5, "rs:2+1");
+  const auto bytes = RandomBytes(cluster_->random(), 100'000);
+  cluster_->world()->Run(
+      ReadAfterTruncate(writer_->core(), reader_->core(), &bytes));
+}
+
 // Two appenders through one metadata service: each gets a place of its own.
 io::Task<void> AppendMany(Core* core, uint8_t mark, std::vector<uint64_t>* at) {
   OpenOptions options;
