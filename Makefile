@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 
-.PHONY: demo test sim build packages format lint bench test-asan test-tsan fuzz help
+.PHONY: demo test sim sim-hashes build packages format lint bench test-asan test-tsan fuzz help
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -51,6 +51,16 @@ sim: packages
 	cmake --preset release
 	cmake --build build/release --parallel $(JOBS) --target sim_campaign
 	build/release/tests/sim_campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS))
+
+## sim-hashes the same seeds built by gcc and clang, release and debug: one trace each
+HASH_PRESETS = release clang-release debug
+sim-hashes: packages
+	for preset in $(HASH_PRESETS); do \
+	  cmake --preset $$preset && \
+	  cmake --build build/$$preset --parallel $(JOBS) --target sim_campaign || exit 1; \
+	done
+	$(DEEP_STACK) python3 tests/sim/compare_hashes.py --jobs $(JOBS) --seeds $(if $(filter command line,$(origin SEEDS)),$(SEEDS),50) \
+	  $(foreach preset,$(HASH_PRESETS),build/$(preset)/tests/sim_campaign)
 
 ## bench      figures, each as a ratio to its baseline in the same run
 bench: build-all
