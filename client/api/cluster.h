@@ -103,8 +103,9 @@ struct TargetStatus {
   std::string address;
   std::string host;
   std::string directory;
-  std::string state;    // "up", "down", ...
-  std::string problem;  // Empty: healthy.
+  std::string state;         // "up", "down", ...
+  std::string problem;       // Empty: healthy.
+  uint64_t in_state_ms = 0;  // How long it has been in `state`, if known.
   uint64_t capacity_bytes = 0;
   uint64_t used_bytes = 0;
   uint64_t chunks = 0;
@@ -127,6 +128,9 @@ struct ClusterStatus {
   std::vector<PoolStatus> pools;
   std::vector<TargetStatus> targets;
   bool healthy = true;  // Every target up and without problem.
+  // Why the cluster does nothing by itself about targets that are down: too
+  // many are. Empty: it may.
+  std::string brake;
 };
 
 // What reads had to work around since Connect().
@@ -146,6 +150,8 @@ struct IoCounters {
   uint64_t chunks_got = 0;
   uint64_t calls = 0;
   uint64_t retries = 0;
+  // Stripes written again elsewhere, because a target failed under them.
+  uint64_t stripes_moved = 0;
 };
 
 class Cluster {

@@ -138,18 +138,21 @@ Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read) {
   co_return status;
 }
 
-// Not if its target is silent and there are other shards to read.
+// Not if its target is silent, or down as the map says, and there are other
+// shards to read.
 bool ShouldAsk(Core* core, ChunkId chunk) {
   if (!HasOtherShards(*core, chunk)) return true;
-  const absl::StatusOr<Place> place = PlaceOf(*core->map(), chunk);
-  return !place.ok() || core->MayAsk(place->target);
+  const auto map = core->map();
+  const absl::StatusOr<Place> place = PlaceOf(*map, chunk);
+  if (!place.ok()) return true;
+  return map->MayRead(place->target) && core->MayAsk(place->target);
 }
 
 // One round: the chunk itself, then whatever else the scheme offers.
 Task<absl::Status> ReadRound(Core* core, const ChunkRead* read, bool first) {
   const ChunkId chunk = read->range.chunk;
   absl::Status direct =
-      absl::UnavailableError("its target gave no answer lately; not asked");
+      absl::UnavailableError("its target is down or silent; not asked");
   if (!first || ShouldAsk(core, chunk)) {
     direct = co_await ReadDirectly(core, read);
   }

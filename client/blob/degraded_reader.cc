@@ -57,7 +57,8 @@ absl::Status Failure(const Recovery& r) {
   return absl::UnavailableError(text);
 }
 
-// The stripe's other shards, those on silent targets last.
+// The stripe's other shards, those on silent targets late and those on targets
+// that are down last.
 std::vector<uint32_t> OtherShards(const Recovery& r) {
   const ChunkId wanted = r.read->range.chunk;
   const auto targets =
@@ -68,6 +69,9 @@ std::vector<uint32_t> OtherShards(const Recovery& r) {
   }
   std::stable_partition(shards.begin(), shards.end(), [&](uint32_t shard) {
     return !r.core->IsSilent(targets[shard]);
+  });
+  std::stable_partition(shards.begin(), shards.end(), [&](uint32_t shard) {
+    return r.map->MayRead(targets[shard]);
   });
   return shards;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/blob/chunk_payload.h"
 #include "client/blob/parity.h"
+#include "client/blob/stripe_choice.h"
 #include "format/extent/stripe.h"
 #include "format/wire/target.pb.h"
 
@@ -20,12 +21,14 @@ namespace {
 struct StripeInFlight {
   Core* core;
   const StripeWrite* write;
-  std::shared_ptr<const format::ClusterMap> map;  // Keeps `pool` alive.
-  const Pool* pool;
+  const Pool* pool;  // Of write->map.
   uint32_t pg;
   uint64_t stripe_bytes;
   std::vector<ConstGather> shards;  // k + m; parity ones name pool memory.
   absl::Status failure;             // The first one.
+  bool elsewhere = false;           // Given up for a better place.
+
+  bool going_on() const { return failure.ok() && !elsewhere; }
 };
 
 std::string ShardName(const StripeInFlight& stripe, uint32_t shard,
@@ -45,11 +48,19 @@ wire::PutChunkRequest MakePut(const StripeInFlight& stripe, uint32_t shard,
   request.mutable_chunk()->set_stripe(stripe.write->stripe);
   request.mutable_chunk()->set_shard(shard);
   request.set_pg(stripe.pg);
-  request.set_epoch(stripe.map->epoch.value);
+  request.set_epoch(stripe.write->map->epoch.value);
   request.set_stripe_bytes(stripe.stripe_bytes);
   request.set_session(stripe.core->session());
   request.set_meta_sequence(stripe.core->meta_sequence());
   return request;
+}
+
+io::TimeNs PutDeadline(const StripeInFlight& stripe) {
+  const io::TimeNs now = stripe.core->env()->NowNs();
+  const io::TimeNs deadline = stripe.write->deadline;
+  if (deadline <= now) return deadline;
+  return now +
+         std::min(kChunkAttemptTimeout, (deadline - now) / kPutAttemptDivisor);
 }
 
 Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
@@ -61,14 +72,16 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
                               shard};
   ChunkSource source(chunk, &stripe->shards[shard]);
   io::CallOptions call;
-  call.deadline = std::min(stripe->write->deadline,
-                           core->env()->NowNs() + kChunkAttemptTimeout);
+  call.deadline = PutDeadline(*stripe);
   call.traffic_class = stripe->write->traffic_class;
   call.source = &source;
   ++core->counters()->calls;
+  const io::TimeNs asked_at = core->env()->NowNs();
   std::string body = MakePut(*stripe, shard, target).SerializeAsString();
   absl::StatusOr<std::string> answer = co_await (*channel)->Call(
       format::Method::kPutChunk, std::move(body), call);
+  core->NoteAnswer(target, answer.status(), asked_at);
+  if (absl::IsResourceExhausted(answer.status())) core->NoteFull(target);
   if (answer.ok()) {
     ++core->counters()->chunks_put;
     core->counters()->payload_bytes_sent += source.size_bytes();
@@ -89,26 +102,60 @@ bool WorthRepeating(const absl::Status& status, int* corrupt_left) {
   }
 }
 
-Task<void> PutShard(StripeInFlight* stripe, uint32_t shard) {
+// Whether the stripe is better written under another number, as things are now.
+bool BetterElsewhere(const StripeInFlight& stripe) {
+  Core* const core = stripe.core;
+  const auto map = core->map();
+  const Pool* const pool = map->FindPool(stripe.write->blob.pool());
+  if (pool == nullptr) return false;
+  // What is put in a row that has other targets now would not count.
+  if (map->PgEpoch(*pool, stripe.pg) > stripe.write->map->epoch) return true;
+  const RowFitness here = FitnessOf(core, *map, *pool, stripe.pg);
+  if (here == RowFitness::kGood) return false;
+  return ChooseStripe(core, *map, *pool, stripe.write->blob,
+                      stripe.write->stripe + 1, false)
+             .fitness < here;
+}
+
+absl::Status NoAnswer(const StripeInFlight& stripe, const Backoff& backoff,
+                      const absl::Status& last) {
+  const auto map = stripe.core->map();
+  const Pool* const pool = map->FindPool(stripe.write->blob.pool());
+  const std::string not_up =
+      pool == nullptr ? std::string() : TargetsNotUp(*map, *pool);
+  return absl::DeadlineExceededError(absl::StrCat(
+      "no answer in time after ", backoff.attempts(),
+      " attempts; last: ", last.message(), not_up.empty() ? "" : "; ", not_up));
+}
+
+// OK: durable, or the stripe is given up.
+Task<absl::Status> PutUntilDone(StripeInFlight* stripe, uint32_t shard,
+                                TargetId target) {
   Core* const core = stripe->core;
-  const TargetId target = stripe->pool->PgTargets(stripe->pg)[shard];
   Backoff backoff(core->env(), stripe->write->deadline);
   int corrupt_left = kPutCorruptRetries;
-  absl::Status status;
-  while (stripe->failure.ok()) {
-    status = co_await PutOnce(stripe, shard, target);
-    if (status.ok()) co_return;
-    if (!WorthRepeating(status, &corrupt_left)) break;
-    ++core->counters()->retries;
-    if (!co_await backoff.Pause()) {
-      status = absl::DeadlineExceededError(
-          absl::StrCat("no answer in time after ", backoff.attempts(),
-                       " attempts; last: ", status.message()));
-      break;
+  while (stripe->going_on()) {
+    absl::Status status = co_await PutOnce(stripe, shard, target);
+    if (status.ok()) break;
+    const bool repeat = WorthRepeating(status, &corrupt_left);
+    if (!repeat && !absl::IsResourceExhausted(status)) co_return status;
+    if (repeat) {
+      ++core->counters()->retries;
+      if (!co_await backoff.Pause()) {
+        co_return NoAnswer(*stripe, backoff, status);
+      }
+      (void)co_await core->RefreshMap(stripe->write->deadline);
     }
-    (void)co_await core->RefreshMap(stripe->write->deadline);
+    if (BetterElsewhere(*stripe)) stripe->elsewhere = true;
+    if (!repeat && !stripe->elsewhere) co_return status;
   }
-  if (!stripe->failure.ok()) co_return;  // Another shard failed the stripe.
+  co_return absl::OkStatus();
+}
+
+Task<void> PutShard(StripeInFlight* stripe, uint32_t shard) {
+  const TargetId target = stripe->pool->PgTargets(stripe->pg)[shard];
+  absl::Status status = co_await PutUntilDone(stripe, shard, target);
+  if (status.ok() || !stripe->going_on()) co_return;
   stripe->failure = Annotate(std::move(status),
                              "writing " + ShardName(*stripe, shard, target));
 }
@@ -166,9 +213,10 @@ Task<absl::Status> MakeOtherShards(StripeInFlight* stripe,
 
 }  // namespace
 
-Task<absl::Status> StripeWriter::Write(Core* core, StripeWrite write) {
-  StripeInFlight stripe{core, &write, core->map(), nullptr, 0, 0, {}, {}};
-  stripe.pool = stripe.map->FindPool(write.blob.pool());
+Task<absl::StatusOr<StripeOutcome>> StripeWriter::Write(Core* core,
+                                                        StripeWrite write) {
+  StripeInFlight stripe{core, &write, nullptr, 0, 0, {}, {}};
+  stripe.pool = write.map->FindPool(write.blob.pool());
   CAIRN_CHECK(stripe.pool != nullptr);
   stripe.stripe_bytes = TotalBytes(write.bytes);
   CAIRN_CHECK(stripe.stripe_bytes > 0);
@@ -182,7 +230,9 @@ Task<absl::Status> StripeWriter::Write(Core* core, StripeWrite write) {
     if (!stripe.shards[shard].empty()) puts.Spawn(PutShard(&stripe, shard));
   }
   co_await puts.Close();
-  co_return stripe.failure;
+  CAIRN_CO_RETURN_IF_ERROR(stripe.failure);
+  co_return stripe.elsewhere ? StripeOutcome::kElsewhere
+                             : StripeOutcome::kDurable;
 }
 
 }  // namespace cairn::client

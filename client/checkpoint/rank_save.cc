@@ -95,16 +95,17 @@ Task<absl::Status> WriteStripes(BlobWriter* writer, RankStream* stream,
   co_return status.ok() ? drained : status;
 }
 
-absl::StatusOr<wire::CommitRankRequest> MakeCommit(
-    const RankSave& save, const RankFile& file, const RankStream& stream,
-    const std::vector<format::Extent>& extents) {
+absl::StatusOr<wire::CommitRankRequest> MakeCommit(const RankSave& save,
+                                                   const RankFile& file,
+                                                   const RankStream& stream,
+                                                   const BlobWriter& writer) {
   wire::CommitRankRequest request;
   request.set_set(save.opened.set);
   request.set_attempt(save.options->attempt);
   request.set_rank(save.options->rank);
-  request.set_epoch(save.core->map()->epoch.value);
+  request.set_epoch(writer.epoch().value);
   request.mutable_file()->set_size(file.size_bytes);
-  for (const format::Extent& extent : extents) {
+  for (const format::Extent& extent : writer.extents()) {
     FillExtent(extent, request.mutable_file()->add_extents());
   }
   format::ManifestPart part = MakeManifestPart(save.options->rank, file,
@@ -139,12 +140,18 @@ Task<absl::Status> SaveRank(RankSave save) {
                     format::TrafficClass::kCheckpointWrite, progress);
   RankStream stream(core, &*file, save.items);
   CAIRN_CO_RETURN_IF_ERROR(co_await WriteStripes(&writer, &stream, deadline));
-  absl::StatusOr<wire::CommitRankRequest> request =
-      MakeCommit(save, *file, stream, writer.TakeExtents());
-  if (!request.ok()) co_return request.status();
-  auto response = co_await core->Mutate<wire::CommitRankResponse>(
-      Method::kCommitRank, *std::move(request), deadline);
-  co_return response.status();
+  Backoff backoff(core->env(), deadline);
+  while (true) {
+    CAIRN_CO_RETURN_IF_ERROR(co_await writer.Settle(deadline));
+    absl::StatusOr<wire::CommitRankRequest> request =
+        MakeCommit(save, *file, stream, writer);
+    if (!request.ok()) co_return request.status();
+    auto response = co_await core->Mutate<wire::CommitRankResponse>(
+        Method::kCommitRank, *std::move(request), deadline);
+    if (!IsMapChanged(response.status())) co_return response.status();
+    if (!co_await backoff.Pause()) co_return response.status();
+    (void)co_await core->RefreshMap(deadline);
+  }
 }
 
 namespace {

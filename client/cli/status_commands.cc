@@ -20,6 +20,7 @@ json ToJson(const ClusterStatus& status) {
                {"io", status.io_backend},
                {"epoch", status.epoch},
                {"healthy", status.healthy},
+               {"brake", status.brake},
                {"uptime_ms", status.uptime_ms},
                {"sessions", status.sessions},
                {"files", status.files},
@@ -38,6 +39,7 @@ json ToJson(const ClusterStatus& status) {
   for (const TargetStatus& target : status.targets) {
     root["targets"].push_back({{"id", target.id},
                                {"state", target.state},
+                               {"in_state_ms", target.in_state_ms},
                                {"problem", target.problem},
                                {"address", target.address},
                                {"host", target.host},
@@ -62,22 +64,30 @@ void PrintPools(const ClusterStatus& status) {
   PrintTable(rows);
 }
 
+// A target that is up and has a problem all the same: heartbeats have not
+// noticed it yet.
+std::string StateText(const TargetStatus& target) {
+  const bool both = target.state == "up" && !target.problem.empty();
+  return both ? "up, failing" : target.state;
+}
+
 void PrintTargets(const ClusterStatus& status) {
   std::vector<std::vector<std::string>> rows = {
-      {">TARGET", "STATE", ">USED", ">CAPACITY", ">CHUNKS", ">CORRUPT",
-       "ADDRESS", "DIRECTORY"}};
+      {">TARGET", "STATE", ">SINCE", ">USED", ">CAPACITY", ">CHUNKS",
+       ">CORRUPT", "ADDRESS", "DIRECTORY"}};
   for (const TargetStatus& target : status.targets) {
     rows.push_back(
-        {absl::StrCat(target.id),
-         target.problem.empty() ? target.state : "failed",
-         HumanBytes(target.used_bytes), HumanBytes(target.capacity_bytes),
-         absl::StrCat(target.chunks), absl::StrCat(target.corrupt_blocks),
-         target.address, target.directory});
+        {absl::StrCat(target.id), StateText(target),
+         HumanDuration(target.in_state_ms), HumanBytes(target.used_bytes),
+         HumanBytes(target.capacity_bytes), absl::StrCat(target.chunks),
+         absl::StrCat(target.corrupt_blocks), target.address,
+         target.directory});
   }
   PrintTable(rows);
   for (const TargetStatus& target : status.targets) {
     if (target.problem.empty()) continue;
-    std::printf("target %u: %s\n", target.id, target.problem.c_str());
+    std::printf("target %u is %s: %s\n", target.id, target.state.c_str(),
+                target.problem.c_str());
   }
 }
 
@@ -95,6 +105,9 @@ absl::Status ShowStatus(const Context& context) {
               status.healthy ? "ok" : "DEGRADED",
               static_cast<unsigned long long>(status.epoch),
               static_cast<unsigned long long>(status.uptime_ms / 1000));
+  if (!status.brake.empty()) {
+    std::printf("BRAKE     %s\n", status.brake.c_str());
+  }
   std::printf(
       "contents  %llu files, %llu checkpoint sets; %llu files in the "
       "trash, %llu blobs to free; %llu sessions\n\n",

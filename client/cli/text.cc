@@ -31,6 +31,14 @@ std::string HumanRate(double bytes_per_second) {
   return absl::StrFormat("%.1f MB/s", bytes_per_second / 1e6);
 }
 
+std::string HumanDuration(uint64_t ms) {
+  const uint64_t seconds = ms / 1000;
+  if (seconds < 120) return absl::StrCat(seconds, " s");
+  if (seconds < 120 * 60) return absl::StrCat(seconds / 60, " min");
+  if (seconds < 48 * 3600) return absl::StrCat(seconds / 3600, " h");
+  return absl::StrCat(seconds / 86400, " d");
+}
+
 std::string HumanTime(uint64_t wall_ns) {
   const std::time_t seconds = static_cast<std::time_t>(wall_ns / 1000000000);
   std::tm parts{};

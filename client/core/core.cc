@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "format/path/errors.h"
 #include "format/wire/common.pb.h"
 
 namespace cairn::client {
@@ -20,6 +22,11 @@ Task<bool> Backoff::Pause() {
   if (wake >= deadline_) co_return false;
   co_await io::SleepUntil(env_, wake);
   co_return true;
+}
+
+bool IsMapChanged(const absl::Status& status) {
+  return absl::IsAborted(status) &&
+         absl::StartsWith(status.message(), AbslText(format::kErrMapChanged));
 }
 
 Core::Core(io::Env* env, Options options)

@@ -58,6 +58,10 @@ class Backoff {
   int attempts_ = 0;
 };
 
+// A commit was refused because PG rows that its chunks were put in have got
+// other targets since: BlobWriter::Settle() on a newer map, and commit again.
+bool IsMapChanged(const absl::Status& status);
+
 class Core {
  public:
   Core(io::Env* env, Options options);
@@ -98,6 +102,7 @@ class Core {
   }
 
   // --- Map and targets.
+  // Its epoch only grows.
   std::shared_ptr<const format::ClusterMap> map() const { return map_; }
   // Asks for a newer map, at most every kMapRefreshPause; gives up after
   // kMapRefreshTimeout.
@@ -118,6 +123,14 @@ class Core {
   // May a read that can go around the target ask it? Not if it is silent, but
   // for one caller in kSilentTargetPause.
   bool MayAsk(format::TargetId target);
+  // Full targets: those that refused a put for want of space lately.
+  void NoteFull(format::TargetId target) {
+    full_[target] = env_->NowNs() + kFullTargetPause;
+  }
+  bool IsFull(format::TargetId target) const {
+    const auto full = full_.find(target);
+    return full != full_.end() && env_->NowNs() < full->second;
+  }
 
   // --- Windows: bytes of chunks in flight.
   AdaptiveWindow* write_window() { return &write_window_; }
@@ -152,6 +165,7 @@ class Core {
   std::shared_ptr<const format::ClusterMap> map_;
   io::TimeNs map_asked_at_ = 0;
   std::map<format::TargetId, io::TimeNs> silent_;  // When to ask it again.
+  std::map<format::TargetId, io::TimeNs> full_;    // Likewise.
   MutationIds mutations_;
   uint64_t session_ = 0;
   uint64_t lease_ms_ = 0;

@@ -23,6 +23,10 @@ inline constexpr io::TimeNs kChunkAttemptTimeout = 10 * io::kSecond;
 // And it takes at most this part of the time that its read has left, so that
 // there is time for the others.
 inline constexpr uint64_t kChunkAttemptDivisor = 4;
+// A put takes at most this part of what its stripe has left, so that there is
+// time for another place.
+inline constexpr uint64_t kPutAttemptDivisor = 2;
+static_assert(kPutAttemptDivisor < kChunkAttemptDivisor);
 // A target that left a call without an answer for so long is a silent one: a
 // machine without power says nothing, and each read would wait for it anew.
 inline constexpr io::TimeNs kSilentTargetAfter = 2 * io::kSecond;
@@ -33,6 +37,8 @@ static_assert(kSilentTargetDivisor > kChunkAttemptDivisor,
               "an attempt given up makes its target a silent one");
 // Reads go around a silent target; one in so long asks it all the same.
 inline constexpr io::TimeNs kSilentTargetPause = 10 * io::kSecond;
+// New stripes go around a target that was full for so long.
+inline constexpr io::TimeNs kFullTargetPause = 30 * io::kSecond;
 // Pause between attempts: doubles from the first to the second value.
 inline constexpr io::TimeNs kRetryPauseMin = 5 * io::kMillisecond;
 inline constexpr io::TimeNs kRetryPauseMax = 1 * io::kSecond;

@@ -8,22 +8,6 @@ namespace cairn::client {
 
 using io::Task;
 
-std::string_view TargetStateName(format::TargetState state) {
-  switch (state) {
-    case format::TargetState::kUp:
-      return "up";
-    case format::TargetState::kSuspect:
-      return "suspect";
-    case format::TargetState::kDown:
-      return "down";
-    case format::TargetState::kOut:
-      return "out";
-    case format::TargetState::kDraining:
-      return "draining";
-  }
-  return "unknown";
-}
-
 namespace {
 
 TargetStatus MakeTarget(const format::TargetInfo& info,
@@ -34,7 +18,7 @@ TargetStatus MakeTarget(const format::TargetInfo& info,
   target.address = info.address;
   target.host = info.host;
   target.directory = info.directory;
-  target.state = std::string(TargetStateName(info.state));
+  target.state = std::string(ToString(info.state));
   target.capacity_bytes = info.capacity_bytes;
   target.problem = error;
   if (answer == nullptr || !error.empty()) return target;
@@ -99,13 +83,21 @@ Task<absl::StatusOr<ClusterStatus>> ReportStatus(Core* core,
   status.trash_files = answer->trash_files();
   status.garbage_blobs = answer->garbage_blobs();
   status.resident_bytes = answer->resident_bytes();
+  status.brake = answer->brake();
+  status.healthy = status.brake.empty();
   int i = 0;
   for (const auto& [id, info] : map->targets) {
     const bool answered = i < answer->targets_size();
     status.targets.push_back(MakeTarget(
         info, answered ? &answer->targets(i) : nullptr,
         i < answer->target_errors_size() ? answer->target_errors(i) : ""));
-    const TargetStatus& target = status.targets.back();
+    TargetStatus& target = status.targets.back();
+    if (i < answer->target_health_size()) {
+      const wire::TargetHealth& health = answer->target_health(i);
+      target.in_state_ms = health.since_ms();
+      // More telling than what one question found.
+      if (!health.reason().empty()) target.problem = health.reason();
+    }
     status.healthy = status.healthy && target.problem.empty() &&
                      info.state == format::TargetState::kUp;
     ++i;

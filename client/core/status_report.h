@@ -9,6 +9,4 @@ namespace cairn::client {
 io::Task<absl::StatusOr<ClusterStatus>> ReportStatus(Core* core,
                                                      io::TimeNs deadline);
 
-std::string_view TargetStateName(format::TargetState state);
-
 }  // namespace cairn::client

@@ -135,16 +135,37 @@ Task<absl::Status> OpenFile::Publish(TimeNs deadline) {
   if (!failure_.ok()) co_return failure_;
   CAIRN_CO_RETURN_IF_ERROR(co_await DrainAll(deadline));
   if (!dirty_) co_return absl::OkStatus();
-  const std::vector<Extent> extents = writer_->TakeExtents();
+  Backoff backoff(core_->env(), deadline);
+  absl::Status status;
+  while (true) {
+    status = co_await writer_->Settle(deadline);
+    if (status.ok()) status = co_await CommitAll(deadline);
+    if (!IsMapChanged(status)) break;
+    if (!co_await NewMap(&backoff, deadline)) break;
+  }
+  if (!status.ok()) co_return Sticky(std::move(status));
+  writer_->Clear();
+  dirty_ = false;
+  co_return absl::OkStatus();
+}
+
+// After a commit that was refused because rows changed. False: no time left.
+Task<bool> OpenFile::NewMap(Backoff* backoff, TimeNs deadline) {
+  if (!co_await backoff->Pause()) co_return false;
+  (void)co_await core_->RefreshMap(deadline);
+  co_return true;
+}
+
+// What was committed before an error is committed again without effect.
+Task<absl::Status> OpenFile::CommitAll(TimeNs deadline) {
+  const std::vector<Extent> extents = writer_->extents();
   for (uint64_t at = 0; at < extents.size(); at += kExtentsPerCommit) {
     const uint64_t count =
         std::min<uint64_t>(kExtentsPerCommit, extents.size() - at);
     const std::span<const Extent> some(&extents[at], count);
-    absl::Status status =
-        co_await CommitSome(some, some.back().file_end(), deadline);
-    if (!status.ok()) co_return Sticky(std::move(status));
+    CAIRN_CO_RETURN_IF_ERROR(
+        co_await CommitSome(some, some.back().file_end(), deadline));
   }
-  dirty_ = false;
   co_return absl::OkStatus();
 }
 
@@ -153,7 +174,7 @@ Task<absl::Status> OpenFile::CommitSome(std::span<const Extent> extents,
                                         TimeNs deadline) {
   wire::CommitExtentsRequest request;
   request.set_inode(inode());
-  request.set_epoch(core_->map()->epoch.value);
+  request.set_epoch(writer_->epoch().value);
   request.set_size_at_least(size_at_least);
   request.set_mtime_ns(core_->env()->WallNs());
   for (const Extent& extent : extents) {
@@ -187,22 +208,34 @@ Task<absl::StatusOr<uint64_t>> OpenFile::Append(std::span<const uint8_t> from) {
     if (!started.ok()) break;  // Drain() returns it too.
     done += size;
   }
-  absl::Status drained = co_await writer_->Drain();
-  if (!drained.ok()) co_return Sticky(std::move(drained));
+  Backoff backoff(core_->env(), deadline);
+  absl::StatusOr<uint64_t> appended_at;
+  while (true) {
+    appended_at = co_await CommitAppend(deadline);
+    if (!IsMapChanged(appended_at.status())) break;
+    if (!co_await NewMap(&backoff, deadline)) break;
+  }
+  if (!appended_at.ok()) co_return Sticky(appended_at.status());
+  writer_->Clear();
+  extents_loaded_ = false;  // Others may have appended before us.
+  local_size_ = std::max<uint64_t>(local_size_, attributes_.size());
+  co_return appended_at;
+}
+
+Task<absl::StatusOr<uint64_t>> OpenFile::CommitAppend(TimeNs deadline) {
+  CAIRN_CO_RETURN_IF_ERROR(co_await writer_->Settle(deadline));
   wire::CommitExtentsRequest request;
   request.set_inode(inode());
-  request.set_epoch(core_->map()->epoch.value);
+  request.set_epoch(writer_->epoch().value);
   request.set_mtime_ns(core_->env()->WallNs());
   request.set_append(true);
-  for (const Extent& extent : writer_->TakeExtents()) {
+  for (const Extent& extent : writer_->extents()) {
     FillExtent(extent, request.add_extents());
   }
   auto response = co_await core_->Mutate<wire::CommitExtentsResponse>(
       Method::kCommitExtents, std::move(request), deadline);
-  if (!response.ok()) co_return Sticky(response.status());
+  if (!response.ok()) co_return response.status();
   attributes_ = response->attributes();
-  extents_loaded_ = false;  // Others may have appended before us.
-  local_size_ = std::max<uint64_t>(local_size_, attributes_.size());
   co_return response->appended_at();
 }
 

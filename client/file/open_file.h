@@ -45,6 +45,9 @@ class OpenFile {
   io::Task<absl::Status> FlushBuffer(io::TimeNs deadline);
   io::Task<absl::Status> DrainAll(io::TimeNs deadline);
   io::Task<absl::Status> Publish(io::TimeNs deadline);
+  io::Task<absl::Status> CommitAll(io::TimeNs deadline);
+  io::Task<absl::StatusOr<uint64_t>> CommitAppend(io::TimeNs deadline);
+  io::Task<bool> NewMap(Backoff* backoff, io::TimeNs deadline);
   io::Task<absl::Status> CommitSome(std::span<const format::Extent> extents,
                                     uint64_t size_at_least,
                                     io::TimeNs deadline);

@@ -158,6 +158,28 @@ absl::Status ValidatePoolShape(const Pool& pool) {
   return absl::OkStatus();
 }
 
+absl::Status ValidatePgEpochs(const ClusterMap& map, const Pool& pool) {
+  if (pool.pg_epochs.empty()) return absl::OkStatus();
+  if (pool.pg_epochs.size() != pool.pg_count) {
+    return Invalid(absl::StrCat(pool.pg_epochs.size(), " PG epochs for ",
+                                pool.pg_count, " PGs"));
+  }
+  for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
+    if (pool.pg_epochs[pg] > map.epoch) {
+      return Invalid(absl::StrCat("PG ", pg, " has epoch ",
+                                  pool.pg_epochs[pg].value, ", the map only ",
+                                  map.epoch.value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What a chunk's place depends on besides the row it is in.
+bool SameShape(const Pool& a, const Pool& b) {
+  return a.scheme == b.scheme && a.chunk_size == b.chunk_size &&
+         a.stripe_width == b.stripe_width && a.pg_count == b.pg_count;
+}
+
 absl::Status ValidateRows(const ClusterMap& map, const Pool& pool) {
   for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
     const std::span<const TargetId> row = pool.PgTargets(pg);
@@ -195,6 +217,22 @@ std::string ToString(const Scheme& scheme) {
     return absl::StrCat("replicate:", scheme.shards());
   }
   return absl::StrCat("rs:", scheme.data_shards, "+", scheme.parity_shards);
+}
+
+std::string_view ToString(TargetState state) {
+  switch (state) {
+    case TargetState::kUp:
+      return "up";
+    case TargetState::kSuspect:
+      return "suspect";
+    case TargetState::kDown:
+      return "down";
+    case TargetState::kOut:
+      return "out";
+    case TargetState::kDraining:
+      return "draining";
+  }
+  return "unknown";
 }
 
 std::span<const TargetId> Pool::PgTargets(uint32_t pg) const {
@@ -237,6 +275,34 @@ bool ClusterMap::PgHealthy(const Pool& pool, uint32_t pg) const {
   });
 }
 
+bool ClusterMap::MayRead(TargetId id) const {
+  const TargetInfo* const target = FindTarget(id);
+  return target != nullptr && target->state != TargetState::kDown &&
+         target->state != TargetState::kOut;
+}
+
+Epoch ClusterMap::PgEpoch(const Pool& pool, uint32_t pg) const {
+  CAIRN_CHECK(pg < pool.pg_count);
+  return pool.pg_epochs.empty() ? epoch : pool.pg_epochs[pg];
+}
+
+void CarryPgEpochs(const ClusterMap& before, ClusterMap* next) {
+  for (auto& [id, pool] : next->pools) {
+    const Pool* const old = before.FindPool(id);
+    const bool same = old != nullptr && SameShape(*old, pool);
+    const std::vector<Epoch> given = std::move(pool.pg_epochs);
+    pool.pg_epochs.assign(pool.pg_count, next->epoch);
+    for (uint32_t pg = 0; same && pg < pool.pg_count; ++pg) {
+      if (pg < given.size() && given[pg] == next->epoch) continue;
+      const std::span<const TargetId> was = old->PgTargets(pg);
+      const std::span<const TargetId> is = pool.PgTargets(pg);
+      if (std::equal(was.begin(), was.end(), is.begin(), is.end())) {
+        pool.pg_epochs[pg] = before.PgEpoch(*old, pg);
+      }
+    }
+  }
+}
+
 absl::Status ValidateMap(const ClusterMap& map) {
   if (map.targets.size() > kTargetsMax) {
     return Invalid(
@@ -257,6 +323,7 @@ absl::Status ValidateMap(const ClusterMap& map) {
     const std::string where = absl::StrCat("pool ", id.value);
     CAIRN_RETURN_IF_ERROR(Annotate(ValidatePoolShape(pool), where));
     CAIRN_RETURN_IF_ERROR(Annotate(ValidateRows(map, pool), where));
+    CAIRN_RETURN_IF_ERROR(Annotate(ValidatePgEpochs(map, pool), where));
     if (!names.insert(pool.name).second) {
       return Invalid(absl::StrCat("two pools are named ", pool.name));
     }

@@ -27,11 +27,13 @@ enum class SchemeKind : uint32_t { kReplicate = 1, kReedSolomon = 2 };
 enum class FailureDomain : uint32_t { kTarget = 1, kHost = 2, kRack = 3 };
 enum class TargetState : uint32_t {
   kUp = 1,
-  kSuspect = 2,   // Missed heartbeats: no new stripes.
-  kDown = 3,
-  kOut = 4,       // Its shards are being rebuilt elsewhere.
+  kSuspect = 2,  // Missed heartbeats, or takes no writes: no new stripes.
+  kDown = 3,     // Reads go elsewhere.
+  kOut = 4,      // Its shards are being rebuilt elsewhere.
   kDraining = 5,
 };
+// "up", "suspect"...; "unknown" for what is none.
+std::string_view ToString(TargetState state);
 
 struct Scheme {
   SchemeKind kind = SchemeKind::kReplicate;
@@ -63,6 +65,9 @@ struct Pool {
   FailureDomain failure_domain = FailureDomain::kTarget;
   uint32_t pg_count = 0;
   std::vector<TargetId> pg_targets;  // pg_count rows of scheme.shards().
+  // The map epoch at which each row got the targets it has: ClusterMap::PgEpoch
+  // reads them. Empty: the map's own, for every row.
+  std::vector<Epoch> pg_epochs;
 
   // The ordered targets of a row; shard i lives on the i-th.
   std::span<const TargetId> PgTargets(uint32_t pg) const;
@@ -84,7 +89,17 @@ struct ClusterMap {
   const Pool* FindPool(std::string_view name) const;
   // True if every target of the PG is kUp: only then new stripes go there.
   bool PgHealthy(const Pool& pool, uint32_t pg) const;
+  // False: it is down, out or unknown: a read asks others first.
+  bool MayRead(TargetId id) const;
+  // Since when the row has the targets it has. A chunk that was put under an
+  // older map may lie where nobody looks for it.
+  Epoch PgEpoch(const Pool& pool, uint32_t pg) const;
 };
+
+// Gives every row of `next` its epoch: the one it has in `before` if the pool
+// and the row's targets are the same there, else that of `next`. A row that has
+// it already keeps it: a fence on purpose. Changes of states leave all alone.
+void CarryPgEpochs(const ClusterMap& before, ClusterMap* next);
 
 // kInvalidArgument names the first thing that is wrong: counts over limits, a
 // PG row with an unknown or repeated target, a scheme that cannot be...

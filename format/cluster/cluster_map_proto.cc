@@ -34,6 +34,7 @@ void PoolToProto(const Pool& pool, wire::Pool* proto) {
   proto->mutable_pg_targets()->Reserve(
       static_cast<int>(pool.pg_targets.size()));
   for (const TargetId id : pool.pg_targets) proto->add_pg_targets(id.value);
+  for (const Epoch epoch : pool.pg_epochs) proto->add_pg_epochs(epoch.value);
 }
 
 absl::Status Corrupt(std::string_view what) {
@@ -66,6 +67,9 @@ Pool PoolFromProto(const wire::Pool& proto) {
   pool.pg_count = proto.pg_count();
   pool.pg_targets.reserve(static_cast<size_t>(proto.pg_targets_size()));
   for (const uint32_t id : proto.pg_targets()) pool.pg_targets.emplace_back(id);
+  for (const uint64_t epoch : proto.pg_epochs()) {
+    pool.pg_epochs.emplace_back(epoch);
+  }
   return pool;
 }
 

@@ -6,6 +6,7 @@
 //                        kErrNotSymlink, kErrSetImmutable
 //   kInvalidArgument     kErrIntoItself
 //   kResourceExhausted   kErrTooManyLinks
+//   kAborted             kErrMapChanged
 #pragma once
 
 #include <string_view>
@@ -19,6 +20,8 @@ inline constexpr std::string_view kErrNotSymlink = "not a symbolic link";
 // EINVAL of rename(2): a directory into itself or below itself.
 inline constexpr std::string_view kErrIntoItself = "into itself";
 inline constexpr std::string_view kErrTooManyLinks = "too many links";
+// A commit of chunks that were put under an older row of their PG table.
+inline constexpr std::string_view kErrMapChanged = "map changed";
 // Published checkpoint sets never change; remove them as a whole.
 inline constexpr std::string_view kErrSetImmutable =
     "belongs to a checkpoint set, which cannot change";

@@ -73,11 +73,22 @@ io::Task<absl::Status> TargetClient::DeleteBlobs(TargetId target,
 
 io::Task<absl::StatusOr<wire::TargetStatusResponse>> TargetClient::Status(
     TargetId target) {
+  return AskStatus(target, Options());
+}
+
+io::Task<absl::StatusOr<wire::TargetStatusResponse>> TargetClient::Heartbeat(
+    TargetId target, io::TimeNs deadline) {
+  io::CallOptions options;
+  options.deadline = deadline;
+  return AskStatus(target, options);
+}
+
+io::Task<absl::StatusOr<wire::TargetStatusResponse>> TargetClient::AskStatus(
+    TargetId target, io::CallOptions options) {
   const io::Gate::Hold hold = gate_.Enter();
   CAIRN_CO_ASSIGN_OR_RETURN(io::Channel* const channel, ChannelOf(target));
   wire::TargetStatusRequest request;
   request.set_target(target.value);
-  const io::CallOptions options = Options();
   co_return co_await io::CallProto<wire::TargetStatusResponse>(
       channel, format::Method::kTargetStatus, std::move(request), options);
 }

@@ -26,12 +26,14 @@ class TargetClient final : public TargetOrders {
   // Where the target's loop listens. A new address replaces the connection.
   void SetAddress(format::TargetId target, std::string address);
 
-  // Both: kUnavailable if the target's address is not known.
+  // All: kUnavailable if the target's address is not known.
   io::Task<absl::Status> DeleteBlobs(format::TargetId target,
                                      std::vector<format::BlobId> blobs,
                                      uint64_t meta_sequence) override;
   io::Task<absl::StatusOr<wire::TargetStatusResponse>> Status(
       format::TargetId target) override;
+  io::Task<absl::StatusOr<wire::TargetStatusResponse>> Heartbeat(
+      format::TargetId target, io::TimeNs deadline) override;
 
   // Fails calls in flight and waits for them.
   io::Task<void> Close();
@@ -39,6 +41,8 @@ class TargetClient final : public TargetOrders {
  private:
   absl::StatusOr<io::Channel*> ChannelOf(format::TargetId target);
   io::CallOptions Options() const;
+  io::Task<absl::StatusOr<wire::TargetStatusResponse>> AskStatus(
+      format::TargetId target, io::CallOptions options);
   static io::Task<void> CloseChannel(std::unique_ptr<io::Channel> channel);
 
   io::Env* const env_;

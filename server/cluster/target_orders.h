@@ -31,6 +31,10 @@ class TargetOrders {
 
   virtual io::Task<absl::StatusOr<wire::TargetStatusResponse>> Status(
       format::TargetId target) = 0;
+
+  // The same, ahead of other traffic, and given up at `deadline`.
+  virtual io::Task<absl::StatusOr<wire::TargetStatusResponse>> Heartbeat(
+      format::TargetId target, io::TimeNs deadline) = 0;
 };
 
 }  // namespace cairn::server

@@ -66,6 +66,31 @@ void AddInit(CLI::App* app, InitOptions* options, std::string* scheme) {
       "/disk2/cairn --scheme replicate:2\n");
 }
 
+// An option in milliseconds for a time in nanoseconds.
+void AddTime(CLI::App* app, const std::string& name, io::TimeNs* time,
+             const std::string& text) {
+  app->add_option_function<uint64_t>(
+         name, [time](uint64_t ms) { *time = ms * io::kMillisecond; }, text)
+      ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}))
+      ->default_str(absl::StrCat(*time / io::kMillisecond));
+}
+
+void AddHealth(CLI::App* app, HealthOptions* options) {
+  AddTime(app, "--heartbeat-ms", &options->heartbeat_ns,
+          "Time between two heartbeats to a target");
+  AddTime(app, "--suspect-after-ms", &options->suspect_after_ns,
+          "No new data for a target that gave no answer for so long");
+  AddTime(app, "--down-after-ms", &options->down_after_ns,
+          "Reads avoid a target that gave no answer for so long");
+  AddTime(app, "--up-after-ms", &options->up_after_ns,
+          "A target is up again after answering for so long (twice as long "
+          "each time that it falls again)");
+  app->add_option("--brake-share", options->brake_share,
+                  "Share of all targets: if more are down, nothing is done "
+                  "about it automatically")
+      ->capture_default_str();
+}
+
 void AddRun(CLI::App* app, RunOptions* options) {
   app->add_option("--dir", options->directory, "Directory of the cluster")
       ->required();
@@ -83,6 +108,7 @@ void AddRun(CLI::App* app, RunOptions* options) {
   app->add_option("--trash-grace-ms", options->trash_grace_ms,
                   "How long unlinked files keep their space")
       ->capture_default_str();
+  AddHealth(app, &options->health);
   app->add_flag("--insecure", options->insecure,
                 "Allow to listen beyond loopback: there is no authentication "
                 "yet");

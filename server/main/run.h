@@ -22,6 +22,7 @@ struct RunOptions {
   uint64_t memory_bytes = 0;  // Buffers of all data loops; 0: the default.
   bool accept_metadata_loss = false;
   uint64_t trash_grace_ms = 3'600'000;
+  HealthOptions health;
   io::Backend backend = io::Backend::kAuto;
 };
 

@@ -75,7 +75,7 @@ io::Task<absl::StatusOr<wire::CommitExtentsResponse>> Extents::CommitIn(
   }
   ExtentUpdate update(core_, inode);
   if (!extents.empty()) {
-    CAIRN_CO_RETURN_IF_ERROR(ExpectEpoch(request->epoch(), txn));
+    CAIRN_CO_RETURN_IF_ERROR(ExpectRows(request->epoch(), extents, txn));
     const absl::StatusOr<uint64_t> filled =
         co_await Fill(txn, &update, extents, 0);
     if (!filled.ok()) co_return filled.status();
@@ -130,10 +130,10 @@ io::Task<absl::Status> Extents::CommitPartIn(
     uint64_t* written) {
   const SessionId session(request->id().session());
   CAIRN_CO_RETURN_IF_ERROR(sessions_->ExpectLive(session, txn));
-  CAIRN_CO_RETURN_IF_ERROR(ExpectEpoch(request->epoch(), txn));
   CAIRN_CO_ASSIGN_OR_RETURN(
       std::vector<Extent> extents,
       ExtentsFromProto(request->extents(), kExtentsPerCommitMax));
+  CAIRN_CO_RETURN_IF_ERROR(ExpectRows(request->epoch(), extents, txn));
   const InodeId inode(request->inode());
   absl::StatusOr<store::Inode> record = co_await GetInode(txn, inode);
   if (!record.ok()) co_return record.status();

@@ -96,6 +96,7 @@ io::Task<absl::Status> MapHolder::Load() {
 }
 
 io::Task<absl::Status> MapHolder::Replace(format::ClusterMap map) {
+  format::CarryPgEpochs(*map_, &map);
   CAIRN_CO_RETURN_IF_ERROR(format::ValidateMap(map));
   if (map.epoch.value != map_->epoch.value + 1) {
     co_return absl::InvalidArgumentError(absl::StrCat(

@@ -72,7 +72,8 @@ class MapHolder {
   // kFailedPrecondition: the store was never initialised.
   io::Task<absl::Status> Load();
   // Stores `map` as the successor: its epoch must be the current one plus 1
-  // (kInvalidArgument).
+  // (kInvalidArgument). The epochs of its rows are set here. Conflict(): the
+  // map changed meanwhile: make the successor of the new one.
   io::Task<absl::Status> Replace(format::ClusterMap map);
   void SetAddress(format::TargetId target, std::string address);
 

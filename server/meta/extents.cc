@@ -107,11 +107,45 @@ io::Task<absl::StatusOr<wire::GetExtentsResponse>> Extents::GetIn(
   co_return response;
 }
 
-absl::Status Extents::ExpectEpoch(uint64_t epoch, Txn* txn) const {
-  if (epoch != core_->map.epoch().value) {
+namespace {
+
+// That no row which holds stripes of the extent is younger than `epoch`.
+absl::Status CheckRows(const format::ClusterMap& map, format::Epoch epoch,
+                       const Extent& extent) {
+  const format::Pool* const pool = map.FindPool(extent.blob.pool());
+  if (pool == nullptr) return absl::OkStatus();  // CheckBlobs() refuses it.
+  const uint64_t first = extent.blob_offset / pool->stripe_bytes();
+  const uint64_t last =
+      (extent.blob_offset + extent.length - 1) / pool->stripe_bytes();
+  // After stripe_width stripes the rows come again.
+  const uint64_t end = std::min(last, first + pool->stripe_width - 1);
+  for (uint64_t stripe = first; stripe <= end; ++stripe) {
+    const uint32_t pg = pool->PgOf(
+        extent.blob, static_cast<uint32_t>(stripe % pool->stripe_width));
+    const format::Epoch row = map.PgEpoch(*pool, pg);
+    if (row <= epoch) continue;
+    return absl::AbortedError(
+        absl::StrCat(AbslText(format::kErrMapChanged), ": PG ", pg, " of pool ",
+                     pool->name, " got other targets at epoch ", row.value,
+                     ", and ", format::ToString(extent.blob), "/", stripe,
+                     " was written under epoch ", epoch.value));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Extents::ExpectRows(uint64_t epoch,
+                                 const std::vector<Extent>& extents,
+                                 Txn* txn) const {
+  const auto map = core_->map.map();
+  if (epoch > map->epoch.value) {
     return absl::AbortedError(absl::StrCat(
-        "map changed: the data was written under epoch ", epoch,
-        ", and the cluster map has epoch ", core_->map.epoch().value));
+        AbslText(format::kErrMapChanged), ": the data was written under epoch ",
+        epoch, ", and the cluster map has epoch ", map->epoch.value));
+  }
+  for (const Extent& extent : extents) {
+    CAIRN_RETURN_IF_ERROR(CheckRows(*map, format::Epoch(epoch), extent));
   }
   txn->Expect(format::MapKey(), core_->map.version());
   return absl::OkStatus();

@@ -2,8 +2,8 @@
 // cut files short.
 //
 // Fence:     a commit is one transaction that checks that the session lives,
-//            that the cluster map is the one the chunks were written under, and
-//            that the session may refer to each blob.
+//            that no PG row of the chunks got other targets since they were
+//            written, and that the session may refer to each blob.
 // Atomicity: a commit that overwrites very fragmented ranges may take several
 //            transactions; then every byte is the old or the new one, and the
 //            size is right, at each step between.
@@ -26,8 +26,8 @@ class Extents {
   io::Task<absl::StatusOr<wire::GetExtentsResponse>> Get(
       wire::GetExtentsRequest request);
 
-  // kAborted: the session is lost; or "map changed": make sure the chunks are
-  //   whole under the new map and commit again with its epoch (and a new
+  // kAborted: the session is lost; or kErrMapChanged: write the stripes of the
+  //   changed rows again and commit with the new map's epoch (and a new
   //   request id); or a blob was reclaimed: write its data again elsewhere.
   io::Task<absl::StatusOr<wire::CommitExtentsResponse>> Commit(
       wire::CommitExtentsRequest request);
@@ -36,9 +36,12 @@ class Extents {
   // trimming. OK if it is gone or not marked.
   io::Task<absl::Status> FinishTrim(format::InodeId inode);
 
-  // kAborted "map changed" unless `epoch` is the current one; the commit will
-  // fail if that changes.
-  absl::Status ExpectEpoch(uint64_t epoch, Txn* txn) const;
+  // kAborted (format::kErrMapChanged) unless every PG row that holds stripes of
+  // the extents has had its targets since `epoch` or longer; the commit will
+  // fail if the map changes meanwhile.
+  absl::Status ExpectRows(uint64_t epoch,
+                          const std::vector<format::Extent>& extents,
+                          Txn* txn) const;
   // That `session` may refer to each blob of `extents`.
   io::Task<absl::Status> CheckBlobs(Txn* txn, format::SessionId session,
                                     std::vector<format::Extent> extents);

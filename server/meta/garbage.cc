@@ -130,6 +130,11 @@ io::Task<std::set<BlobId>> Garbage::Order(std::vector<Doomed> doomed) {
       unconfirmed.insert(blobs.begin(), blobs.end());
       continue;
     }
+    const format::TargetInfo* const info = core_->map.map()->FindTarget(target);
+    if (info != nullptr && info->state == format::TargetState::kDown) {
+      unconfirmed.insert(blobs.begin(), blobs.end());  // When it is back.
+      continue;
+    }
     const absl::Status ordered =
         co_await orders_->DeleteBlobs(target, blobs, sequence);
     if (ordered.ok()) continue;

@@ -101,6 +101,9 @@ static_assert(kManifestTxnBytesMax < kKvBytesMax);
 static_assert(kManifestPartBytesMax < format::kFrameBodyBytesMax);
 static_assert(kManifestHeaderBytesMax < format::kFrameBodyBytesMax);
 
+// The brake never engages for so few targets that are down.
+inline constexpr uint64_t kBrakeTargetsMin = 2;
+
 // Trash and garbage: entries looked at in one pass, blobs in one order.
 inline constexpr uint32_t kTrashPerPass = 64;
 inline constexpr uint32_t kGarbagePerPass = 256;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "io/executor.h"
+#include "server/meta/health_options.h"
 
 namespace cairn::server {
 
@@ -29,6 +30,9 @@ struct MetaOptions {
   uint64_t garbage_retry_ms = 30'000;
   // A set in which nobody alive has a claim is given up after this long.
   io::TimeNs open_set_idle_ns = 3600 * io::kSecond;
+
+  // --- Heartbeats to targets.
+  HealthOptions health;
 
   // Shown in ClusterStatus.
   std::string version = "0.1.0";

@@ -17,12 +17,14 @@ MetaService::MetaService(io::Env* env, KvEngine* kv, TargetOrders* orders,
       sets_(&core_, &sessions_, &names_, &extents_),
       trash_(&core_),
       garbage_(&core_, orders),
+      health_(&core_, orders),
       started_ns_(env->NowNs()) {}
 
 MetaService::~MetaService() { CAIRN_CHECK(closed_); }
 
 io::Task<absl::Status> MetaService::Bootstrap(io::Env* env, KvEngine* kv,
                                               format::ClusterMap map) {
+  format::CarryPgEpochs(format::ClusterMap(), &map);
   CAIRN_CO_RETURN_IF_ERROR(format::ValidateMap(map));
   Txn txn(kv);
   store::Map record;
@@ -52,6 +54,7 @@ io::Task<absl::Status> MetaService::Bootstrap(io::Env* env, KvEngine* kv,
 
 io::Task<absl::StatusOr<std::unique_ptr<MetaService>>> MetaService::Open(
     io::Env* env, KvEngine* kv, TargetOrders* orders, MetaOptions options) {
+  CAIRN_CO_RETURN_IF_ERROR(CheckHealthOptions(options.health));
   std::unique_ptr<MetaService> service(
       new MetaService(env, kv, orders, std::move(options)));
   const absl::Status loaded = co_await service->Load();
@@ -80,6 +83,7 @@ void MetaService::Start() {
   core_.gate.Spawn(sets_.IdleLoop());
   core_.gate.Spawn(trash_.Loop());
   core_.gate.Spawn(garbage_.Loop());
+  core_.gate.Spawn(health_.Loop());
   core_.gate.Spawn(SaveClockLoop());
   core_.gate.Spawn(CountFiles(first_new_inode_));
 }

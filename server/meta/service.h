@@ -24,6 +24,7 @@
 #include "io/rpc/server.h"
 #include "server/cluster/target_orders.h"
 #include "server/meta/garbage.h"
+#include "server/meta/health.h"
 #include "server/meta/sets.h"
 #include "server/meta/trash.h"
 
@@ -36,15 +37,16 @@ class MetaService {
   static io::Task<absl::Status> Bootstrap(io::Env* env, KvEngine* kv,
                                           format::ClusterMap map);
 
-  // Loads map, sessions and open sets. kFailedPrecondition: not initialised,
-  // or written by a newer version. kDataLoss: damaged records.
+  // Loads map, sessions and open sets. kInvalidArgument: options that
+  // contradict each other. kFailedPrecondition: not initialised, or written
+  // by a newer version. kDataLoss: damaged records.
   static io::Task<absl::StatusOr<std::unique_ptr<MetaService>>> Open(
       io::Env* env, KvEngine* kv, TargetOrders* orders, MetaOptions options);
   ~MetaService();
 
   // Before server->Serve(). The server is closed before this service is.
   void Register(io::RpcServer* server);
-  // Starts expiry, trash, garbage collection and counting.
+  // Starts expiry, trash, garbage collection, heartbeats and counting.
   void Start();
   // Stops background work, ends waits, and waits for calls in flight.
   io::Task<absl::Status> Close();
@@ -56,8 +58,9 @@ class MetaService {
 
   // Where a target listens: in memory, raises no epoch.
   void SetTargetAddress(format::TargetId target, std::string address);
-  // A change of PGs or target states: the next epoch, durably. Commits of data
-  // that was written under an older epoch are refused from then on.
+  // A change of PGs or target states: the next epoch, durably. Commits of
+  // stripes in rows that got other targets are refused from then on if they
+  // were written under an older epoch. Errors: MapHolder::Replace().
   io::Task<absl::Status> ReplaceMap(format::ClusterMap map);
   std::shared_ptr<const format::ClusterMap> map() const {
     return core_.map.map();
@@ -74,6 +77,7 @@ class MetaService {
   Sets& sets() { return sets_; }
   Trash& trash() { return trash_; }
   Garbage& garbage() { return garbage_; }
+  HealthMonitor& health() { return health_; }
 
  private:
   MetaService(io::Env* env, KvEngine* kv, TargetOrders* orders,
@@ -86,6 +90,7 @@ class MetaService {
   io::Task<void> AskTarget(format::TargetId target,
                            wire::TargetStatusResponse* status,
                            std::string* error);
+  std::string DownReason(format::TargetId target) const;
 
   Core core_;
   TargetOrders* const orders_;
@@ -95,6 +100,7 @@ class MetaService {
   Sets sets_;
   Trash trash_;
   Garbage garbage_;
+  HealthMonitor health_;
   io::TimeNs started_ns_ = 0;
   uint64_t first_new_inode_ = 0;
   bool closed_ = false;

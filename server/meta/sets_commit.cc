@@ -125,13 +125,14 @@ io::Task<absl::StatusOr<wire::CommitRankResponse>> Sets::CommitIn(
     co_return response;
   }
   CAIRN_CO_RETURN_IF_ERROR(CheckCommit(*request));
-  CAIRN_CO_RETURN_IF_ERROR(extents_->ExpectEpoch(request->epoch(), txn));
-  const InodeId file(rank->file());
-  CAIRN_CO_RETURN_IF_ERROR(co_await ClearFile(request, file));
-
   CAIRN_CO_ASSIGN_OR_RETURN(
       std::vector<Extent> extents,
       ExtentsFromProto(request->file().extents(), kRankExtentsMax));
+  CAIRN_CO_RETURN_IF_ERROR(
+      extents_->ExpectRows(request->epoch(), extents, txn));
+  const InodeId file(rank->file());
+  CAIRN_CO_RETURN_IF_ERROR(co_await ClearFile(request, file));
+
   const bool small = extents.size() <= kExtentsInOneTxnMax &&
                      PiecesOf(request->manifest_part()) == 1;
   if (small) {
@@ -244,10 +245,11 @@ io::Task<absl::Status> Sets::StageExtentsPart(
   const absl::StatusOr<store::Rank> rank = co_await GuardRank(txn, request);
   if (!rank.ok()) co_return rank.status();
   if (rank->committed()) co_return Conflict();
-  CAIRN_CO_RETURN_IF_ERROR(extents_->ExpectEpoch(request->epoch(), txn));
   CAIRN_CO_ASSIGN_OR_RETURN(
       std::vector<Extent> extents,
       ExtentsFromProto(request->file().extents(), kRankExtentsMax));
+  CAIRN_CO_RETURN_IF_ERROR(
+      extents_->ExpectRows(request->epoch(), extents, txn));
   ExtentUpdate update(core_, file);
   const absl::StatusOr<uint64_t> filled =
       co_await extents_->Fill(txn, &update, extents, skip);

@@ -30,6 +30,11 @@ io::Task<void> MetaService::AskTarget(TargetId target,
   }
 }
 
+std::string MetaService::DownReason(TargetId target) const {
+  const std::string reason = health_.Look(target).reason;
+  return reason.empty() ? "down" : reason;
+}
+
 io::Task<absl::StatusOr<wire::ClusterStatusResponse>>
 MetaService::ClusterStatus(wire::ClusterStatusRequest) {
   const io::Gate::Hold hold = core_.gate.Enter();
@@ -39,7 +44,11 @@ MetaService::ClusterStatus(wire::ClusterStatusRequest) {
   io::Gate asking(core_.env);
   size_t index = 0;
   for (const auto& [id, target] : map->targets) {
-    asking.Spawn(AskTarget(id, &statuses[index], &errors[index]));
+    if (target.state == format::TargetState::kDown) {
+      errors[index] = DownReason(id);  // Nobody waits for it once more.
+    } else {
+      asking.Spawn(AskTarget(id, &statuses[index], &errors[index]));
+    }
     ++index;
   }
   co_await asking.Close();
@@ -50,6 +59,13 @@ MetaService::ClusterStatus(wire::ClusterStatusRequest) {
     *response.add_targets() = std::move(statuses[i]);
     response.add_target_errors(errors[i]);
   }
+  for (const auto& [id, target] : map->targets) {
+    const HealthMonitor::View view = health_.Look(id);
+    wire::TargetHealth* const health = response.add_target_health();
+    health->set_since_ms(view.in_state_ns / io::kMillisecond);
+    health->set_reason(view.reason);
+  }
+  response.set_brake(health_.brake());
   const format::KeyRange trash = format::RangeOf(KeyKind::kTrash, {});
   const absl::StatusOr<uint64_t> trash_files =
       co_await CountKeys(&core_, trash, kStatusCountMax);

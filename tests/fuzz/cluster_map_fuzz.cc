@@ -26,7 +26,10 @@ void CheckMap(const format::ClusterMap& map) {
   CAIRN_CHECK(Encode(*again) == bytes);
   // What a client does with any map that it was given.
   for (const auto& [id, pool] : map.pools) {
-    for (uint32_t pg = 0; pg < pool.pg_count; ++pg) map.PgHealthy(pool, pg);
+    for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
+      map.PgHealthy(pool, pg);
+      CAIRN_CHECK(map.PgEpoch(pool, pg) <= map.epoch);
+    }
     const auto blob = format::BlobId::Make(id, 1);
     CAIRN_CHECK(pool.PgOf(blob, 0xffffffff) < pool.pg_count);
     CAIRN_CHECK(format::ParseScheme(ToString(pool.scheme)).ok());

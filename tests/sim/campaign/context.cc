@@ -1,8 +1,18 @@
 #include "tests/sim/campaign/context.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace cairn::sim {
+
+io::TimeNs TimeUntilUp(const Context& context) {
+  const server::HealthOptions& health = context.tunables->cluster.meta.health;
+  // Once more down at most, by what was lost when the fault ended.
+  return health.down_after_ns +
+         2 * std::max(health.up_after_ns, health.up_after_max_ns) +
+         4 * (health.suspect_after_ns + health.map_pause_ns);
+}
 
 namespace {
 
@@ -10,7 +20,8 @@ namespace {
 // off, connections are taken for dead, sessions run out unnoticed.
 io::TimeNs Aftermath(const Context& context) {
   return 2 * context.tunables->cluster.client_timeout_ms * io::kMillisecond +
-         context.tunables->cluster.meta.lease_ns + 30 * io::kSecond;
+         context.tunables->cluster.meta.lease_ns + TimeUntilUp(context) +
+         30 * io::kSecond;
 }
 
 }  // namespace

@@ -39,6 +39,9 @@ struct Context {
 // The least that a grace time of the service lasts, though its clock drifts.
 inline io::TimeNs Grace(uint64_t ms) { return ms * io::kMillisecond * 9 / 10; }
 
+// From the end of a fault until the map says that every target is up, at most.
+io::TimeNs TimeUntilUp(const Context& context);
+
 // Whether an operation that started at `started` may have failed with `status`
 // because something was broken lately: a lost connection, a missed deadline, a
 // lost session. Everything else is for the caller to judge.

@@ -29,6 +29,35 @@ bool Must(Context* context, const absl::Status& status, std::string what) {
   return false;
 }
 
+// Targets that are neither up nor ruined, as the map says.
+std::string NotUp(const Context& context) {
+  std::string text;
+  const auto map = context.cluster->meta()->service()->map();
+  for (const auto& [id, target] : map->targets) {
+    if (target.state == format::TargetState::kUp) continue;
+    if (context.ruined.contains(id.value)) continue;
+    absl::StrAppend(
+        &text, " target ", id.value, " is ",
+        AbslText(format::ToString(target.state)), " (",
+        context.cluster->meta()->service()->health().Look(id).reason, ")");
+  }
+  return text;
+}
+
+// Heartbeats find all that was healed.
+Task<void> AwaitAllUp(Context* context) {
+  const io::TimeNs deadline =
+      context->now() + TimeUntilUp(*context) + 30 * io::kSecond;
+  while (!NotUp(*context).empty()) {
+    if (context->now() >= deadline) {
+      context->judge->Violation("long after all faults are over," +
+                                NotUp(*context));
+      co_return;
+    }
+    co_await io::SleepFor(context->world(), 100 * io::kMillisecond);
+  }
+}
+
 Task<void> CheckSets(Context* context, SimClient* auditor, Random* random) {
   co_await ListAndCheck(context, auditor);
   for (const std::string& path : context->sets->Paths()) {
@@ -217,6 +246,8 @@ Task<void> AwaitNothingLeft(Context* context) {
 
 Task<void> RunFinalPhase(Context* context, Random random) {
   context->faults->Settle();
+  co_await AwaitAllUp(context);
+  if (context->judge->violated()) co_return;
   SimClient* const auditor = context->cluster->AddClient("auditor");
   const absl::Status started = co_await auditor->Start();
   if (!Must(context, started, "a connect")) co_return;

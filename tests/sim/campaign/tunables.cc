@@ -68,6 +68,19 @@ void DrawMeta(Random* random, server::MetaOptions* meta) {
   meta->open_set_idle_ns = Draw(random, 60, 300) * kSecond;
 }
 
+// Small against the time that faults last, so that targets do get down, and up
+// again, many times within a seed.
+void DrawHealth(Random* random, server::HealthOptions* health) {
+  health->heartbeat_ns = DrawScale(random, 100, 500) * kMillisecond;
+  health->suspect_after_ns = health->heartbeat_ns * Draw(random, 2, 4);
+  health->down_after_ns =
+      health->suspect_after_ns + DrawScale(random, 200, 3000) * kMillisecond;
+  health->up_after_ns = DrawScale(random, 100, 2000) * kMillisecond;
+  health->up_after_max_ns = health->up_after_ns * Draw(random, 1, 6);
+  health->forget_falls_ns = Draw(random, 2, 60) * kSecond;
+  health->map_pause_ns = DrawScale(random, 50, 1000) * kMillisecond;
+}
+
 void DrawWorld(Random* random, WorldOptions* world) {
   world->shuffle_ready = random->OneIn(2);
   world->disk.latency_ns_max = DrawScale(random, 30'000, 3'000'000);
@@ -153,11 +166,13 @@ Tunables DrawTunables(uint64_t seed) {
   Random world = root.Fork();
   Random loads = root.Fork();
   Random faults = root.Fork();
+  Random health = root.Fork();
   DrawCluster(&cluster, &t);
   DrawMeta(&meta, &t.cluster.meta);
   DrawWorld(&world, &t.cluster.world);
   DrawLoads(&loads, &t);
   DrawFaults(&faults, &t);
+  DrawHealth(&health, &t.cluster.meta.health);
   t.cluster.meta.orphan_grace_ms =
       LatestPutMs(t) + DrawScale(&meta, 500, 20'000);
   return t;
@@ -174,6 +189,11 @@ std::string ToString(const Tunables& t) {
   absl::StrAppend(&text, "; lease ", m.lease_ns / kMillisecond, "ms tick ",
                   m.tick_ns / kMillisecond, "ms trash ", m.trash_grace_ms,
                   "ms orphan ", m.orphan_grace_ms, "ms");
+  absl::StrAppend(&text, "; heartbeat ", m.health.heartbeat_ns / kMillisecond,
+                  "ms suspect ", m.health.suspect_after_ns / kMillisecond,
+                  "ms down ", m.health.down_after_ns / kMillisecond, "ms up ",
+                  m.health.up_after_ns / kMillisecond, "-",
+                  m.health.up_after_max_ns / kMillisecond, "ms");
   absl::StrAppend(&text, "; net ", n.latency_ns_max / 1000, "us segment ",
                   n.segment_bytes_max, " window ", n.window_bytes, "; disk ",
                   c.world.disk.latency_ns_max / 1000, "us sync ",

@@ -37,6 +37,17 @@ TEST(HumanBytes, NeverRoundUpToAFullNextUnit) {
   EXPECT_EQ(HumanBytes(1000 * kKiB), "1000.00 KiB");
 }
 
+TEST(HumanDuration, ChangesItsUnitAfterTwoOfTheNext) {
+  EXPECT_EQ(HumanDuration(0), "0 s");
+  EXPECT_EQ(HumanDuration(1'999), "1 s");
+  EXPECT_EQ(HumanDuration(119'000), "119 s");
+  EXPECT_EQ(HumanDuration(120'000), "2 min");
+  EXPECT_EQ(HumanDuration(7'199'000), "119 min");
+  EXPECT_EQ(HumanDuration(7'200'000), "2 h");
+  EXPECT_EQ(HumanDuration(172'799'000), "47 h");
+  EXPECT_EQ(HumanDuration(172'800'000), "2 d");
+}
+
 TEST(HumanRate, IsInDecimalUnits) {
   EXPECT_EQ(HumanRate(1.62e9), "1.62 GB/s");
   EXPECT_EQ(HumanRate(1e9), "1.00 GB/s");

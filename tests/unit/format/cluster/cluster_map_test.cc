@@ -45,6 +45,9 @@ ClusterMap MakeMap() {
     request.scheme = pool.scheme;
     request.pg_count = pool.pg_count;
     pool.pg_targets = *MakePgTable(request);
+    for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
+      pool.pg_epochs.push_back(Epoch(pg % 3 == 0 ? 12 : 1 + pg % 3));
+    }
     map.pools[pool.id] = pool;
   }
   return map;
@@ -192,6 +195,7 @@ void ExpectSamePool(const Pool& a, const Pool& b) {
   EXPECT_EQ(a.failure_domain, b.failure_domain);
   EXPECT_EQ(a.pg_count, b.pg_count);
   EXPECT_EQ(a.pg_targets, b.pg_targets);
+  EXPECT_EQ(a.pg_epochs, b.pg_epochs);
 }
 
 TEST(ClusterMapProto, RoundTripKeepsEveryField) {
@@ -210,6 +214,89 @@ TEST(ClusterMapProto, RoundTripKeepsEveryField) {
   for (const auto& [id, pool] : map.pools) {
     ExpectSamePool(again->pools.at(id), pool);
   }
+}
+
+// As maps were stored before rows had epochs.
+TEST(ClusterMapProto, RowsWithoutEpochsAreAsOldAsTheMap) {
+  wire::ClusterMap proto = MakeProto();
+  for (wire::Pool& pool : *proto.mutable_pools()) pool.clear_pg_epochs();
+  const auto map = MapFromProto(proto);
+  ASSERT_OK(map);
+  const Pool& pool = map->pools.at(PoolId(1));
+  for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
+    EXPECT_EQ(map->PgEpoch(pool, pg), Epoch(12));
+  }
+}
+
+TEST(ClusterMap, ReadsAskTargetsThatAreDownOutOrUnknownLast) {
+  ClusterMap map = MakeMap();
+  TargetState& state = map.targets[TargetId(2)].state;
+  for (const auto& [is, may] :
+       std::vector<std::pair<TargetState, bool>>{{TargetState::kUp, true},
+                                                 {TargetState::kSuspect, true},
+                                                 {TargetState::kDraining, true},
+                                                 {TargetState::kDown, false},
+                                                 {TargetState::kOut, false}}) {
+    state = is;
+    EXPECT_EQ(map.MayRead(TargetId(2)), may) << ToString(is);
+  }
+  EXPECT_FALSE(map.MayRead(TargetId(77)));
+}
+
+TEST(CarryPgEpochs, ChangeOfAStateLeavesEveryRowsEpoch) {
+  const ClusterMap before = MakeMap();
+  ClusterMap next = before;
+  next.epoch = Epoch(13);
+  next.targets[TargetId(3)].state = TargetState::kDown;
+  next.targets[TargetId(3)].address = "elsewhere:1";
+  for (auto& [id, pool] : next.pools) pool.pg_epochs.clear();
+  CarryPgEpochs(before, &next);
+  EXPECT_EQ(next.pools.at(PoolId(1)).pg_epochs,
+            before.pools.at(PoolId(1)).pg_epochs);
+  EXPECT_EQ(next.pools.at(PoolId(9)).pg_epochs,
+            before.pools.at(PoolId(9)).pg_epochs);
+  EXPECT_OK(ValidateMap(next));
+}
+
+TEST(CarryPgEpochs, RowWithAnotherTargetOrOrderGetsTheMapsEpoch) {
+  const ClusterMap before = MakeMap();
+  ClusterMap next = before;
+  next.epoch = Epoch(13);
+  Pool& pool = next.pools.at(PoolId(1));
+  std::swap(pool.pg_targets[5 * 6], pool.pg_targets[5 * 6 + 1]);
+  CarryPgEpochs(before, &next);
+  for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
+    const Epoch old = before.PgEpoch(before.pools.at(PoolId(1)), pg);
+    EXPECT_EQ(next.PgEpoch(pool, pg), pg == 5 ? Epoch(13) : old) << pg;
+  }
+}
+
+TEST(CarryPgEpochs, RowThatIsFencedOnPurposeKeepsTheMapsEpoch) {
+  const ClusterMap before = MakeMap();
+  ClusterMap next = before;
+  next.epoch = Epoch(13);
+  next.pools.at(PoolId(1)).pg_epochs[4] = Epoch(13);
+  CarryPgEpochs(before, &next);
+  std::vector<Epoch> expected = before.pools.at(PoolId(1)).pg_epochs;
+  expected[4] = Epoch(13);
+  EXPECT_EQ(next.pools.at(PoolId(1)).pg_epochs, expected);
+}
+
+TEST(CarryPgEpochs, NewPoolsAndPoolsOfAnotherShapeAreNewThroughout) {
+  const ClusterMap before = MakeMap();
+  ClusterMap next = before;
+  next.epoch = Epoch(13);
+  next.pools.at(PoolId(1)).stripe_width = 4;  // Stripes move between rows.
+  Pool fresh = before.pools.at(PoolId(9));
+  fresh.id = PoolId(10);
+  fresh.name = "fresh";
+  next.pools[fresh.id] = fresh;
+  CarryPgEpochs(before, &next);
+  const std::vector<Epoch> all_new(14, Epoch(13));
+  EXPECT_EQ(next.pools.at(PoolId(1)).pg_epochs, all_new);
+  EXPECT_EQ(next.pools.at(PoolId(10)).pg_epochs, all_new);
+  EXPECT_EQ(next.pools.at(PoolId(9)).pg_epochs,
+            before.pools.at(PoolId(9)).pg_epochs);
 }
 
 TEST(ClusterMapProto, AMapWithoutTargetsAndPoolsIsValid) {
@@ -339,6 +426,16 @@ const Damage kDamages[] = {
     {"pool 1: PG 3 names target",
      [](wire::ClusterMap* map) {
        map->mutable_pools(0)->set_pg_targets(18, map->pools(0).pg_targets(19));
+     }},
+    {"pool 1: 13 PG epochs for 14 PGs",
+     [](wire::ClusterMap* map) {
+       map->mutable_pools(0)->mutable_pg_epochs()->RemoveLast();
+     }},
+    {"pool 9: 15 PG epochs for 14 PGs",
+     [](wire::ClusterMap* map) { map->mutable_pools(1)->add_pg_epochs(1); }},
+    {"pool 1: PG 4 has epoch 13, the map only 12",
+     [](wire::ClusterMap* map) {
+       map->mutable_pools(0)->set_pg_epochs(4, 13);
      }},
 };
 

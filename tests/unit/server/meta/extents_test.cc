@@ -64,22 +64,75 @@ TEST_F(ExtentsTest, AppendsOfManyWritersDoNotOverwriteEachOther) {
   EXPECT_EQ(GetExtents(file_, 0, 1000)->size(), done.size());
 }
 
-TEST_F(ExtentsTest, CommitUnderAnOldMapIsRefused) {
+// The PG row of a stripe of pool 1, and its bytes.
+constexpr uint64_t kStripe = format::kChunkBytesMax;
+uint32_t RowOf(const format::ClusterMap& map, uint64_t blob, uint32_t stripe) {
+  return map.pools.begin()->second.PgOf(format::BlobId(blob), stripe);
+}
+
+TEST_F(ExtentsTest, CommitAcrossAChangeOfStatesIsTaken) {
   wire::CommitExtentsRequest request = CommitRequest(file_);
   AddExtent(0, 10, blobs_[0], 0, request.add_extents());
   format::ClusterMap next = *meta_->map();
   next.epoch = format::Epoch(2);
   next.targets[format::TargetId(1)].state = format::TargetState::kDown;
   ASSERT_OK(Await(meta_->ReplaceMap(next)));
-  EXPECT_THAT(Commit(request), StatusIs(Code::kAborted, "map changed"));
-  *request.mutable_id() = NextId();
-  request.set_epoch(2);
   EXPECT_OK(Commit(request));
   // Addresses are no change of the map.
   meta_->SetTargetAddress(format::TargetId(2), "127.0.0.1:1");
   EXPECT_EQ(meta_->map()->epoch.value, 2u);
   Restart();
   EXPECT_EQ(meta_->map()->epoch.value, 2u);
+}
+
+TEST_F(ExtentsTest, CommitOfAStripeUnderAnOldRowIsRefusedByName) {
+  wire::CommitExtentsRequest request = CommitRequest(file_);
+  AddExtent(0, kStripe, blobs_[0], 7 * kStripe, request.add_extents());
+  format::ClusterMap next = *meta_->map();
+  const uint32_t pg = RowOf(next, blobs_[0], 7);
+  next.epoch = format::Epoch(2);
+  format::Pool& pool = next.pools.begin()->second;
+  std::swap(pool.pg_targets[2 * pg], pool.pg_targets[2 * pg + 1]);
+  ASSERT_OK(Await(meta_->ReplaceMap(next)));
+  EXPECT_THAT(Commit(request),
+              StatusIs(Code::kAborted, absl::StrCat("map changed: PG ", pg)));
+  EXPECT_EQ(GetAttr(file_)->size(), 0u);
+  Restart();  // The row's epoch is stored, too.
+  *request.mutable_id() = NextId();
+  EXPECT_THAT(Commit(request), StatusIs(Code::kAborted, "map changed"));
+  *request.mutable_id() = NextId();
+  request.set_epoch(2);
+  EXPECT_OK(Commit(request));
+}
+
+TEST_F(ExtentsTest, CommitOfOtherRowsThanTheChangedOneIsTaken) {
+  const format::ClusterMap before = *meta_->map();
+  format::ClusterMap next = before;
+  const uint32_t pg = RowOf(next, blobs_[0], 1);
+  next.epoch = format::Epoch(2);
+  format::Pool& pool = next.pools.begin()->second;
+  std::swap(pool.pg_targets[2 * pg], pool.pg_targets[2 * pg + 1]);
+  ASSERT_OK(Await(meta_->ReplaceMap(next)));
+  // Of stripes 0 and 2, then of all from 2 to 4: the last is in row 1 again.
+  wire::CommitExtentsRequest request = CommitRequest(file_);
+  request.set_epoch(1);
+  AddExtent(0, kStripe, blobs_[0], 0, request.add_extents());
+  AddExtent(kStripe, kStripe, blobs_[0], 2 * kStripe, request.add_extents());
+  EXPECT_OK(Commit(request));
+  wire::CommitExtentsRequest longer = CommitRequest(file_);
+  longer.set_epoch(1);
+  AddExtent(0, 2 * kStripe, blobs_[0], 2 * kStripe, longer.add_extents());
+  EXPECT_OK(Commit(longer));
+  *longer.mutable_id() = NextId();
+  longer.mutable_extents(0)->set_length(2 * kStripe + 1);
+  EXPECT_THAT(Commit(longer), StatusIs(Code::kAborted, "map changed"));
+}
+
+TEST_F(ExtentsTest, CommitUnderAMapThatNeverWasIsRefused) {
+  wire::CommitExtentsRequest request = CommitRequest(file_);
+  AddExtent(0, 10, blobs_[0], 0, request.add_extents());
+  request.set_epoch(2);
+  EXPECT_THAT(Commit(request), StatusIs(Code::kAborted, "map changed"));
 }
 
 TEST_F(ExtentsTest, BlobOfAnotherSessionIsRefused) {

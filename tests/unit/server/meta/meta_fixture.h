@@ -32,6 +32,7 @@ class FakeOrders final : public TargetOrders {
   io::Task<absl::Status> DeleteBlobs(format::TargetId target,
                                      std::vector<format::BlobId> blobs,
                                      uint64_t) override {
+    ++delete_orders[target];
     if (failing.contains(target)) {
       co_return absl::UnavailableError("target is down");
     }
@@ -45,11 +46,18 @@ class FakeOrders final : public TargetOrders {
     }
     wire::TargetStatusResponse status;
     status.set_meta_sequence(mark);
+    status.set_failed(problems[target]);
     co_return status;
+  }
+  io::Task<absl::StatusOr<wire::TargetStatusResponse>> Heartbeat(
+      format::TargetId target, io::TimeNs) override {
+    return Status(target);
   }
 
   std::map<format::BlobId, std::set<format::TargetId>> deleted;
+  std::map<format::TargetId, uint64_t> delete_orders;
   std::set<format::TargetId> failing;
+  std::map<format::TargetId, std::string> problems;  // Takes no writes.
   uint64_t mark = 0;
 };
 

@@ -495,6 +495,21 @@ TEST_F(SetsTest, CommitThatCannotBeIsRefusedAndMayBeCorrected) {
   EXPECT_OK(CommitRank(CommitRankRequest(a)));
 }
 
+TEST_F(SetsTest, RankWrittenInARowThatChangedIsRefusedUntilWrittenAgain) {
+  const Rank a = Join(0, 1);
+  const wire::CommitRankRequest request = CommitRankRequest(a);
+  format::ClusterMap next = *meta_->map();
+  next.epoch = format::Epoch(2);
+  format::Pool& pool = next.pools.begin()->second;
+  const uint32_t pg = pool.PgOf(format::BlobId(a.blob), 0);
+  std::swap(pool.pg_targets[2 * pg], pool.pg_targets[2 * pg + 1]);
+  ASSERT_OK(Await(meta_->ReplaceMap(next)));
+  EXPECT_THAT(CommitRank(request),
+              StatusIs(Code::kAborted, absl::StrCat("map changed: PG ", pg)));
+  EXPECT_EQ(WaitSet(a.set, 1, 0)->committed_ranks(), 0u);
+  EXPECT_OK(CommitRank(CommitRankRequest(a)));
+}
+
 TEST_F(SetsTest, RepeatedCommitsCountOnce) {
   const Rank a = Join(0, 2);
   const wire::CommitRankRequest request = CommitRankRequest(a);
