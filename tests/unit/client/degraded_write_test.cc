@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "client/blob/blob_writer.h"
+#include "client/checkpoint/sets.h"
+#include "client/core/status_report.h"
 #include "client/file/extents.h"
 #include "client/file/open.h"
 #include "client/file/open_file.h"
@@ -114,22 +116,32 @@ class DegradedWriteTest : public ClusterTest {
     }
     return moved;
   }
-  // The next map, as a rebuild makes it: every row has its targets turned by
-  // one place, so that none of the old chunks is where the map says.
-  format::ClusterMap MapWithAllRowsTurned() {
+  // The next map, as a rebuild makes it: one row in `one_in` has another target
+  // in its first place, which has none of the old chunks.
+  format::ClusterMap MapWithOtherTargets(uint32_t one_in) {
     format::ClusterMap next = *cluster_->meta()->service()->map();
     next.epoch = format::Epoch(next.epoch.value + 1);
     format::Pool& pool = next.pools.begin()->second;
-    const uint32_t shards = pool.scheme.shards();
-    for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
-      const auto row = pool.pg_targets.begin() + pg * shards;
-      std::rotate(row, row + 1, row + shards);
+    for (uint32_t pg = 0; pg < pool.pg_count; pg += one_in) {
+      const std::span<const TargetId> row = pool.PgTargets(pg);
+      for (const auto& [id, target] : next.targets) {
+        if (std::find(row.begin(), row.end(), id) != row.end()) continue;
+        pool.pg_targets[pg * pool.scheme.shards()] = id;
+        break;
+      }
     }
     return next;
   }
-  void TurnAllRows() {
+  void ChangeAllRows() {
     ASSERT_OK(cluster_->Await(
-        cluster_->meta()->service()->ReplaceMap(MapWithAllRowsTurned())));
+        cluster_->meta()->service()->ReplaceMap(MapWithOtherTargets(1))));
+  }
+  uint32_t RanksCommitted() {
+    sim::SimClient* const client = cluster_->NewClient("observer");
+    const auto sets = cluster_->Await(
+        FetchSets(client->core(), "/ckpt", true, client->core()->Deadline()));
+    EXPECT_OK(sets);
+    return sets.ok() && !sets->empty() ? sets->front().committed_ranks : 0;
   }
 };
 
@@ -214,11 +226,9 @@ TEST_P(DegradedWriteShapesTest, RowsThatChangeUnderASaveAreWrittenAgain) {
     Make(GetParam(), seed);
     StartSaves(2);
     cluster_->Sleep(seed * 8 * io::kMillisecond);
-    TurnAllRows();
-    // No target that holds nothing yet will do: whoever had committed by then
-    // has its chunks in the old rows.
-    const bool committed = std::any_of(ranks_.begin(), ranks_.end(),
-                                       [](const Rank& r) { return r.saved; });
+    ChangeAllRows();
+    // Who had committed by then has a chunk of each stripe in an old row.
+    const bool committed = RanksCommitted() > 0;
     ExpectAllSaved();
     moved += StripesMoved();
     if (committed) continue;
@@ -286,7 +296,6 @@ struct Interrupted {
   const std::vector<uint8_t>* bytes;
   sim::SimCluster* cluster;
   format::ClusterMap next;
-  bool append;
 };
 
 io::Task<void> WriteAcrossAChange(Interrupted* work) {
@@ -310,12 +319,10 @@ TEST_F(DegradedWriteTest, CommitUnderAChangedRowIsWrittenAgainAndTaken) {
     Make({scheme, 5}, 1);
     const std::vector<uint8_t> bytes = SomeBytes(2 * format::kMiB, 3);
     sim::SimClient* const client = cluster_->NewClient("writer");
-    // One row only: the others' stripes stay where they are.
-    format::ClusterMap next = *cluster_->meta()->service()->map();
-    next.epoch = format::Epoch(next.epoch.value + 1);
-    format::Pool& pool = next.pools.begin()->second;
-    std::swap(pool.pg_targets[0], pool.pg_targets[1]);
-    Interrupted work{client->core(), &bytes, cluster_.get(), next, false};
+    // Every other row: the stripes of the rest stay where they are.
+    const format::ClusterMap next = MapWithOtherTargets(2);
+    const format::Pool& pool = next.pools.begin()->second;
+    Interrupted work{client->core(), &bytes, cluster_.get(), next};
     cluster_->Await(Done(WriteAcrossAChange(&work)));
     const uint64_t stripes = bytes.size() / pool.stripe_bytes();
     const uint64_t moved = client->core()->counters()->stripes_moved;
@@ -328,8 +335,8 @@ TEST_F(DegradedWriteTest, CommitUnderAChangedRowIsWrittenAgainAndTaken) {
   }
 }
 
-// Three rows that never overlap, in one open file: what a later write covered
-// must not come back when the stripe below it is written again.
+// What a later write covered must not come back when the stripe below it is
+// written again.
 TEST_F(DegradedWriteTest, LaterWritesStayOnTopWhenStripesMove) {
   Make({"replicate:2", 4}, 2);
   sim::SimClient* const client = cluster_->NewClient("writer");
@@ -346,7 +353,7 @@ TEST_F(DegradedWriteTest, LaterWritesStayOnTopWhenStripesMove) {
   EXPECT_EQ(writer.epoch(), format::Epoch(1));
   const std::vector<format::Extent> before = writer.extents();
   ASSERT_EQ(before.size(), 3u);
-  TurnAllRows();
+  ChangeAllRows();
   cluster_->Sleep(io::kSecond);
   ASSERT_OK(cluster_->Await(client->core()->RefreshMap(deadline)));
   ASSERT_OK(cluster_->Await(writer.Settle(deadline)));
@@ -405,8 +412,6 @@ TEST_F(DegradedWriteTest, TargetThatIsNotHeardIsDownThoughItHears) {
 // around it, and the target stays up.
 TEST_F(DegradedWriteTest, ClientThatCannotReachATargetGoesAroundIt) {
   Make({"rs:2+1", 5}, 1);
-  sim::SimClient* const setup = cluster_->NewClient("setup");
-  (void)setup;
   StartSaves(1);
   cluster_->world()->network()->Partition(ranks_[0].client->env()->node(),
                                           cluster_->TargetNode(4));
@@ -414,6 +419,29 @@ TEST_F(DegradedWriteTest, ClientThatCannotReachATargetGoesAroundIt) {
   EXPECT_EQ(StateOf(4), TargetState::kUp);
   sim::SimClient* const reader = cluster_->NewClient("reader");
   EXPECT_THAT(ProblemsOfSet(reader, 1), ::testing::IsEmpty());
+}
+
+TEST_F(DegradedWriteTest, StatusNamesTheTargetThatIsDownAndSinceWhen) {
+  Make({"replicate:2", 3}, 1);
+  sim::SimClient* const client = cluster_->NewClient("operator");
+  cluster_->Sleep(30 * io::kSecond);
+  auto status =
+      cluster_->Await(ReportStatus(client->core(), client->core()->Deadline()));
+  ASSERT_OK(status);
+  EXPECT_TRUE(status->healthy);
+  EXPECT_GE(status->targets[1].in_state_ms, 25'000u);
+  cluster_->KillTarget(2);
+  SleepUntil(2, TargetState::kDown);
+  status =
+      cluster_->Await(ReportStatus(client->core(), client->core()->Deadline()));
+  ASSERT_OK(status);
+  EXPECT_FALSE(status->healthy);
+  EXPECT_EQ(status->brake, "");
+  EXPECT_EQ(status->targets[1].state, "down");
+  EXPECT_THAT(status->targets[1].problem, HasSubstr("no answer for 1"));
+  EXPECT_LT(status->targets[1].in_state_ms, 2'000u);
+  EXPECT_EQ(status->targets[0].state, "up");
+  EXPECT_EQ(status->targets[0].problem, "");
 }
 
 // Reads ask a target that is down last: no time is lost on it.
