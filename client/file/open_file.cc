@@ -151,9 +151,9 @@ Task<absl::Status> OpenFile::Publish(TimeNs deadline) {
 
 // After a commit that was refused because rows changed. False: no time left.
 Task<bool> OpenFile::NewMap(Backoff* backoff, TimeNs deadline) {
-  if (!co_await backoff->Pause()) co_return false;
-  (void)co_await core_->RefreshMap(deadline);
-  co_return true;
+  const bool time_left = co_await backoff->Pause();
+  if (time_left) (void)co_await core_->RefreshMap(deadline);
+  co_return time_left;
 }
 
 // What was committed before an error is committed again without effect.
