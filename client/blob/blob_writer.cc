@@ -1,6 +1,7 @@
 #include "client/blob/blob_writer.h"
 
 #include "client/blob/stripe_writer.h"
+#include "format/base/fault_points.h"
 #include "format/extent/stripe.h"
 #include "format/wire/meta.pb.h"
 
@@ -30,7 +31,10 @@ Task<absl::Status> BlobWriter::NextStripe(io::TimeNs deadline, uint32_t* stripe,
     co_return absl::DeadlineExceededError("no blob in time");
   }
   absl::Status status;
-  if (blob_.value == 0 || next_stripe_ == format::kStripesPerBlobMax) {
+  // Not for every stripe: a commit has room for so many blobs only.
+  const bool early = next_stripe_ >= kStripesOfShortBlob &&
+                     CAIRN_FAULT_POINT("client.blob.new_one_early");
+  if (blob_.value == 0 || next_stripe_ == format::kStripesPerBlobMax || early) {
     wire::AllocateBlobsRequest request;
     request.set_pool(pool_.value);
     request.set_count(1);

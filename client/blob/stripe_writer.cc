@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/blob/chunk_payload.h"
 #include "client/blob/parity.h"
+#include "format/base/fault_points.h"
 #include "format/extent/stripe.h"
 #include "format/wire/target.pb.h"
 
@@ -63,6 +64,9 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
   io::CallOptions call;
   call.deadline = std::min(stripe->write->deadline,
                            core->env()->NowNs() + kChunkAttemptTimeout);
+  if (CAIRN_FAULT_POINT("client.put.no_patience")) {
+    call.deadline = std::min(call.deadline, core->env()->NowNs() + kNoPatience);
+  }
   call.traffic_class = stripe->write->traffic_class;
   call.source = &source;
   ++core->counters()->calls;
@@ -97,6 +101,10 @@ Task<void> PutShard(StripeInFlight* stripe, uint32_t shard) {
   absl::Status status;
   while (stripe->failure.ok()) {
     status = co_await PutOnce(stripe, shard, target);
+    CAIRN_SOMETIMES(status.ok() && backoff.attempts() > 0,
+                    "client.put.sent_again");
+    CAIRN_SOMETIMES(absl::IsDataLoss(status), "client.put.damaged_on_way");
+    if (status.ok() && CAIRN_FAULT_POINT("client.put.repeated")) continue;
     if (status.ok()) co_return;
     if (!WorthRepeating(status, &corrupt_left)) break;
     ++core->counters()->retries;
@@ -151,6 +159,7 @@ Task<absl::Status> MakeOtherShards(StripeInFlight* stripe,
   }
   for (uint32_t i = 0; i < scheme.parity_shards; ++i) {
     io::Buffer buffer = co_await core->env()->pool()->Acquire(bytes, deadline);
+    CAIRN_SOMETIMES(!buffer, "client.put.no_parity_buffer");
     if (!buffer) break;
     parity.push_back(buffer.bytes().data());
     stripe->shards[k + i].push_back(buffer.bytes().first(bytes));
@@ -174,6 +183,8 @@ Task<absl::Status> StripeWriter::Write(Core* core, StripeWrite write) {
   CAIRN_CHECK(stripe.stripe_bytes > 0);
   CAIRN_CHECK(stripe.stripe_bytes <= stripe.pool->stripe_bytes());
   stripe.pg = stripe.pool->PgOf(write.blob, write.stripe);
+  CAIRN_SOMETIMES(stripe.stripe_bytes < stripe.pool->stripe_bytes(),
+                  "client.put.short_stripe");
   CutDataShards(&stripe);
   std::vector<io::Buffer> buffers;
   CAIRN_CO_RETURN_IF_ERROR(co_await MakeOtherShards(&stripe, &buffers));

@@ -26,6 +26,10 @@ inline constexpr io::TimeNs kSilentTargetAfter = 2 * io::kSecond;
 static_assert(kSilentTargetAfter < kChunkAttemptTimeout);
 // Reads go around a silent target; one in so long asks it all the same.
 inline constexpr io::TimeNs kSilentTargetPause = 10 * io::kSecond;
+// Of the fault points that give an attempt up almost at once.
+inline constexpr io::TimeNs kNoPatience = 2 * io::kMillisecond;
+// Of the fault point that gives a blob up early: no commit can have too many.
+inline constexpr uint32_t kStripesOfShortBlob = 4;
 // Pause between attempts: doubles from the first to the second value.
 inline constexpr io::TimeNs kRetryPauseMin = 5 * io::kMillisecond;
 inline constexpr io::TimeNs kRetryPauseMax = 1 * io::kSecond;

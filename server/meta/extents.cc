@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "format/base/fault_points.h"
 #include "format/path/errors.h"
 #include "server/meta/inodes.h"
 
@@ -94,6 +95,7 @@ io::Task<absl::StatusOr<wire::GetExtentsResponse>> Extents::GetIn(
   // Still the same file content: else the scan may mix two states.
   const absl::StatusOr<store::Inode> again = co_await GetInode(txn, inode);
   if (!again.ok()) co_return again.status();
+  CAIRN_SOMETIMES(txn->torn(), "meta.extents.torn_read");
   if (txn->torn()) co_return Conflict();
 
   for (const Extent& extent : *extents) {
@@ -126,6 +128,7 @@ io::Task<absl::Status> Extents::CheckBlobs(Txn* txn, SessionId session,
         co_await txn->Get<store::Blob>(format::BlobKey(blob));
     if (!record.ok()) co_return record.status();
     if (!record->has_value() || (*record)->doomed()) {
+      CAIRN_SOMETIMES(true, "meta.commit.blob_reclaimed");
       co_return absl::AbortedError(
           absl::StrCat(format::ToString(blob),
                        " was reclaimed, as nothing referred to it for long: "
@@ -138,6 +141,7 @@ io::Task<absl::Status> Extents::CheckBlobs(Txn* txn, SessionId session,
         co_await txn->Scan(references.begin, references.end, 1);
     if (!found.ok()) co_return found.status();
     if (found->empty()) {
+      CAIRN_SOMETIMES(true, "meta.commit.blob_of_another");
       co_return absl::AbortedError(
           absl::StrCat(format::ToString(blob), " belongs to another session"));
     }

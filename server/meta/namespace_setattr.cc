@@ -1,4 +1,5 @@
 // Changing attributes, truncation among them.
+#include "format/base/fault_points.h"
 #include "format/path/errors.h"
 #include "server/meta/namespace.h"
 
@@ -67,6 +68,7 @@ io::Task<absl::Status> Namespace::SetSize(Txn* txn, InodeId inode,
     co_return absl::InvalidArgumentError("the file would be too large");
   }
   if (record->trimming()) {
+    CAIRN_SOMETIMES(true, "meta.trim.finished_first");
     CAIRN_CO_RETURN_IF_ERROR(co_await extents_->FinishTrim(inode));
     co_return Conflict();
   }

@@ -1,6 +1,7 @@
 // A rank's commit: its file, its part of the manifest, its place in the set.
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "server/meta/sets.h"
 
 namespace cairn::server {
@@ -87,6 +88,7 @@ io::Task<absl::StatusOr<store::Rank>> Sets::GuardRank(
   if (!record.ok()) co_return record.status();
   if (!record->has_value() || (*record)->attempt() != request->attempt() ||
       (*record)->state() == static_cast<uint32_t>(SetState::kFenced)) {
+    CAIRN_SOMETIMES(true, "meta.set.commit_fenced");
     co_return absl::AbortedError(
         absl::StrCat("attempt ", request->attempt(), " of set ", set.value,
                      " is fenced: a newer one was opened, or it was removed"));
@@ -100,6 +102,7 @@ io::Task<absl::StatusOr<store::Rank>> Sets::GuardRank(
   if (!rank.ok()) co_return rank.status();
   if (!rank->has_value() || (*rank)->session() != session.value) {
     // After publication claims are erased; the stored answer covers repeats.
+    CAIRN_SOMETIMES(true, "meta.set.claim_lost");
     co_return absl::AbortedError(
         absl::StrCat("rank ", request->rank(), " of set ", set.value,
                      " is not claimed by this session"));
@@ -133,7 +136,8 @@ io::Task<absl::StatusOr<wire::CommitRankResponse>> Sets::CommitIn(
       std::vector<Extent> extents,
       ExtentsFromProto(request->file().extents(), kRankExtentsMax));
   const bool small = extents.size() <= kExtentsInOneTxnMax &&
-                     PiecesOf(request->manifest_part()) == 1;
+                     PiecesOf(request->manifest_part()) == 1 &&
+                     !CAIRN_FAULT_POINT("meta.set.staged_commit");
   if (small) {
     ExtentUpdate update(core_, file);
     const absl::StatusOr<uint64_t> filled =
@@ -197,6 +201,7 @@ io::Task<absl::Status> Sets::ClearFile(const wire::CommitRankRequest* request,
       co_await core_->kv->Scan(range.begin, range.end, 1);
   if (!first.ok()) co_return first.status();
   bool more = !first->empty();
+  CAIRN_SOMETIMES(more, "meta.set.staged_before");
   while (more) {
     TxnBody body = [this, request, file, out = &more](Txn* txn) {
       return ClearPage(txn, request, file, out);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
+
 namespace cairn::server {
 namespace {
 constexpr char kConflictPayload[] = "cairn/conflict";
@@ -55,6 +57,7 @@ void Txn::ExpectEmpty(format::KeyRange range) {
 }
 
 io::Task<absl::StatusOr<uint64_t>> Txn::Commit() {
+  CAIRN_SOMETIMES(torn_, "meta.txn.torn_read");
   if (torn_) co_return Conflict();
   KvCommit commit;
   for (auto& [key, version] : expect_) commit.expect.push_back({key, version});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "format/base/status.h"
 
 namespace cairn::server {
@@ -26,16 +27,18 @@ io::Task<absl::StatusOr<FairQueue::Turn>> FairQueue::Enter(
     format::TrafficClass traffic_class, uint64_t cost, io::TimeNs deadline) {
   const auto index = static_cast<uint32_t>(traffic_class);
   CAIRN_CHECK(index < classes_.size());
+  if (waiting_ >= options_.waiting_max ||
+      CAIRN_FAULT_POINT("target.queue.full")) {
+    co_return absl::UnavailableError(
+        absl::StrCat("overloaded: ", waiting_, " requests wait for the disk"));
+  }
   if (in_flight_ < options_.in_flight_max) {
     CAIRN_CHECK(waiting_ == 0);  // Grant() leaves no turn unused.
     now_ = std::max(now_, Charge(index, cost));
     ++in_flight_;
     co_return Turn(this);
   }
-  if (waiting_ >= options_.waiting_max) {
-    co_return absl::UnavailableError(
-        absl::StrCat("overloaded: ", waiting_, " requests wait for the disk"));
-  }
+  CAIRN_SOMETIMES(true, "target.queue.waited");
   Waiting self(executor_, Charge(index, cost));
   std::list<Waiting*>& line = classes_[index].line;
   const auto place = line.insert(line.end(), &self);
@@ -44,6 +47,7 @@ io::Task<absl::StatusOr<FairQueue::Turn>> FairQueue::Enter(
   if (result != io::WaitResult::kWoken) {
     line.erase(place);
     --waiting_;
+    CAIRN_SOMETIMES(true, "target.queue.gave_up");
     co_return absl::DeadlineExceededError(
         "the deadline passed while waiting for the disk's turn");
   }

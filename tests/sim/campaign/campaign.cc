@@ -24,6 +24,7 @@ constexpr io::TimeNs kFinishWithin = 900 * io::kSecond;
 
 struct Parts {
   Context context;
+  bool fires_points = true;
   std::unique_ptr<Nemesis> nemesis;
   std::unique_ptr<CheckpointWorkload> checkpoints;
   std::unique_ptr<FileWorkload> files;
@@ -50,10 +51,14 @@ Task<void> RunWorkloads(Parts* parts) {
   watch.Spawn(ThenSet(&readers, &read));
   parts->nemesis->Start();
   const io::TimeNs fault_time = context->tunables->fault_time;
+  if (parts->fires_points) {
+    context->points->Arm(context->world(), context->faults, fault_time > 0);
+  }
   const io::TimeNs end =
       fault_time == 0 ? io::kNoDeadline : context->now() + fault_time;
   (void)co_await written.Wait(end);
   context->stopping = true;
+  context->points->Disarm();
   co_await parts->nemesis->Stop();
   co_await parts->nemesis->HealAll();
   const io::TimeNs deadline = context->now() + kFinishWithin;
@@ -77,6 +82,8 @@ CampaignResult MakeResult(const Parts& parts) {
   result.violation = context.judge->what();
   result.tunables = ToString(*context.tunables);
   result.attacks = context.faults->ToString();
+  result.points = context.points->ToString();
+  result.point_counts = context.points->counts();
   for (size_t i = 0; i < kAttacks; ++i) {
     result.attack_counts[i] = context.faults->count(static_cast<Attack>(i));
   }
@@ -98,9 +105,13 @@ CampaignResult MakeResult(const Parts& parts) {
 CampaignResult RunCampaign(const CampaignOptions& options) {
   const Tunables tunables = DrawTunables(options.seed);
   const AttackLog* attacks = nullptr;
+  // Before all that may come by a point, and after it.
+  SeededFaultPoints points(options.seed);
+  points.TraceTo(options.trace);
   Judge judge([&](const std::string& what) {
     options.on_violation(absl::StrCat(what, "\n  ", ToString(tunables),
-                                      "\n  attacks: ", attacks->ToString()));
+                                      "\n  attacks: ", attacks->ToString(),
+                                      "\n  points: ", points.ToString()));
   });
   // Before the cluster: what unwinds at its end still refers to them.
   Parts parts;
@@ -116,6 +127,8 @@ CampaignResult RunCampaign(const CampaignOptions& options) {
   parts.context.cluster = cluster.get();
   parts.context.judge = &judge;
   parts.context.faults = &faults;
+  parts.context.points = &points;
+  parts.fires_points = options.fault_points;
   parts.context.clients = &clients;
   parts.context.sets = &sets;
   parts.context.files = &files;
