@@ -47,6 +47,7 @@ absl::Status ChunkSink::Begin(uint64_t payload_bytes, uint32_t,
                                             payload_bytes, " bytes, not the ",
                                             size_bytes_, " asked for"));
   }
+  begun_ = true;
   return absl::OkStatus();
 }
 
@@ -61,8 +62,7 @@ void ChunkSink::Arrived() {
   for (const MutableBytes& part : piece_) hasher_.Update(part);
 }
 
-absl::Status ChunkSink::Damaged(std::string_view what) {
-  damaged_ = true;
+absl::Status ChunkSink::Damaged(std::string_view what) const {
   return absl::DataLossError(
       absl::StrCat(ToString(chunk_), ": ", AbslText(what)));
 }
