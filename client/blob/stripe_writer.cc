@@ -159,7 +159,6 @@ Task<absl::Status> MakeOtherShards(StripeInFlight* stripe,
   }
   for (uint32_t i = 0; i < scheme.parity_shards; ++i) {
     io::Buffer buffer = co_await core->env()->pool()->Acquire(bytes, deadline);
-    CAIRN_SOMETIMES(!buffer, "client.put.no_parity_buffer");
     if (!buffer) break;
     parity.push_back(buffer.bytes().data());
     stripe->shards[k + i].push_back(buffer.bytes().first(bytes));

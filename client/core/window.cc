@@ -52,7 +52,6 @@ void AdaptiveWindow::Learn(uint64_t bytes, io::TimeNs took_ns) {
     limit_ = std::min(max_, limit_ + bytes / 2);
   } else if (since_shrink_bytes_ >= limit_) {
     since_shrink_bytes_ = 0;
-    CAIRN_SOMETIMES(limit_ > floor_, "client.window.shrunk");
     limit_ = std::max(floor_, limit_ - limit_ / 8);
   }
 }

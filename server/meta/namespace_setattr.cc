@@ -13,7 +13,7 @@ io::Task<absl::StatusOr<wire::SetAttrResponse>> Namespace::SetAttr(
   const InodeId inode(request.inode());
   const absl::StatusOr<wire::SetAttrResponse> response = co_await MutateOp(
       sessions_, this, &Namespace::SetAttrIn, std::move(request));
-  if (response.ok() && truncates) {
+  if (response.ok() && truncates && !CAIRN_FAULT_POINT("meta.trim.left_over")) {
     // The answer does not depend on it: what is left over is trimmed before
     // the file grows again, or with the file.
     const absl::Status trimmed = co_await extents_->FinishTrim(inode);

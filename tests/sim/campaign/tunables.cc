@@ -153,11 +153,13 @@ Tunables DrawTunables(uint64_t seed) {
   Random world = root.Fork();
   Random loads = root.Fork();
   Random faults = root.Fork();
+  Random space = root.Fork();
   DrawCluster(&cluster, &t);
   DrawMeta(&meta, &t.cluster.meta);
   DrawWorld(&world, &t.cluster.world);
   DrawLoads(&loads, &t);
   DrawFaults(&faults, &t);
+  if (space.OneIn(2)) t.cluster.slab_bytes = format::kChunkBytesMax;
   t.cluster.meta.orphan_grace_ms =
       LatestPutMs(t) + DrawScale(&meta, 500, 20'000);
   return t;
