@@ -304,5 +304,37 @@ TEST(StoreOnAHangingDisk, StatusSaysSoWhileTheProcessAnswers) {
   EXPECT_EQ(target.store->stats().failed, "");
 }
 
+// The flush of a new slab, then that of its name: the process that saw it fail
+// takes no writes, but the next one finds a slab that looks whole.
+TEST(StoreFailedFlush, SlabWhoseFirstFlushFailedIsMadeDurableByTheNextProcess) {
+  for (const uint64_t nth : {1u, 2u}) {
+    SCOPED_TRACE(nth);
+    SimTarget target;
+    ASSERT_OK(target.Format());
+    ASSERT_OK(target.Open());
+    sim::DiskFault fault;
+    fault.op = sim::DiskOp::kSync;
+    fault.nth = nth;
+    target.disk()->Fail(fault);
+    const TestChunk chunk(MakeChunkId(1), 64 * kKiB);
+    EXPECT_THAT(target.Put(chunk), StatusIs(absl::StatusCode::kUnavailable));
+    target.world.Kill(target.env);
+    (void)target.Close();
+    target.env = target.world.Start(target.node);
+    ASSERT_OK(target.Open());
+    ASSERT_OK(target.Put(chunk));
+    sim::CrashOptions power;
+    power.unflushed = sim::Unflushed::kDropAll;
+    target.world.Crash(target.node, power);
+    (void)target.Close();
+    target.env = target.world.Start(target.node);
+    ASSERT_OK(target.Open());
+    EXPECT_EQ(target.store->stats().failed, "");
+    const auto read = target.Read(chunk);
+    ASSERT_OK(read);
+    EXPECT_TRUE(*read == format::AsText(chunk.bytes()));
+  }
+}
+
 }  // namespace
 }  // namespace cairn::server
