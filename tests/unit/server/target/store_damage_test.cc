@@ -317,7 +317,8 @@ TEST(StoreFailedFlush, SlabWhoseFirstFlushFailedIsMadeDurableByTheNextProcess) {
     fault.nth = nth;
     target.disk()->Fail(fault);
     const TestChunk chunk(MakeChunkId(1), 64 * kKiB);
-    EXPECT_THAT(target.Put(chunk), StatusIs(absl::StatusCode::kUnavailable));
+    EXPECT_THAT(target.Put(chunk), StatusIs(absl::StatusCode::kUnavailable,
+                                            "takes no writes since"));
     target.world.Kill(target.env);
     (void)target.Close();
     target.env = target.world.Start(target.node);
