@@ -47,7 +47,6 @@ absl::Status ChunkSink::Begin(uint64_t payload_bytes, uint32_t,
                                             payload_bytes, " bytes, not the ",
                                             size_bytes_, " asked for"));
   }
-  begun_ = true;
   return absl::OkStatus();
 }
 
@@ -62,7 +61,8 @@ void ChunkSink::Arrived() {
   for (const MutableBytes& part : piece_) hasher_.Update(part);
 }
 
-absl::Status ChunkSink::Damaged(std::string_view what) const {
+absl::Status ChunkSink::Damaged(std::string_view what) {
+  damaged_ = true;
   return absl::DataLossError(
       absl::StrCat(ToString(chunk_), ": ", AbslText(what)));
 }

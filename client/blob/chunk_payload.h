@@ -45,20 +45,19 @@ class ChunkSink final : public io::PayloadSink {
   absl::Status Finish(format::ConstBytes trailer) override;
   // True once the whole payload arrived and passed its checksums.
   bool verified() const { return verified_; }
-  // The payload began, and what arrived is not (all of) what was sent: this
-  // says nothing about what is stored.
-  bool damaged() const { return begun_ && !verified_; }
+  // What arrived is not what was sent: this says nothing about what is stored.
+  bool damaged() const { return damaged_; }
 
  private:
-  absl::Status Damaged(std::string_view what) const;
+  absl::Status Damaged(std::string_view what);
 
   const format::ChunkId chunk_;
   const uint64_t size_bytes_;
   format::BlockHasher hasher_;
   GatherCursor<uint8_t> cursor_;
   MutableGather piece_;
-  bool begun_ = false;
   bool verified_ = false;
+  bool damaged_ = false;
 };
 
 }  // namespace cairn::client

@@ -80,8 +80,7 @@ Task<absl::Status> GetChunkOnce(Core* core, ChunkId chunk, uint64_t offset,
   auto response = co_await io::CallProto<wire::GetChunkResponse>(
       *channel, format::Method::kGetChunk, request, call);
   core->NoteAnswer(place->target, response.status(), asked_at);
-  // A target sends no payload that it has not verified.
-  if (sink.damaged() && absl::IsDataLoss(response.status())) {
+  if (sink.damaged()) {
     co_return absl::UnavailableError(response.status().message());
   }
   if (!response.ok()) co_return response.status();

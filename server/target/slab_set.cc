@@ -1,8 +1,9 @@
 #include "server/target/slab_set.h"
 
+#include <utility>
+
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include "format/base/limits.h"
 #include "format/base/status.h"
@@ -43,7 +44,6 @@ io::Task<absl::Status> SlabSet::OpenExisting() {
                               co_await slabs_[slab].file->SizeBytes());
     slabs_[slab].state =
         size >= size_bytes(slab) ? State::kWhole : State::kShort;
-    slabs_[slab].file_bytes = size;
   }
   co_return absl::OkStatus();
 }
@@ -82,8 +82,6 @@ io::Task<absl::Status> SlabSet::Grow(uint32_t slab) {
   // Without this a crash could lose the name while the index has the chunk.
   CAIRN_CO_RETURN_IF_ERROR(co_await env_->SyncDirectory(dir_));
   slabs_[slab].state = State::kWhole;
-  slabs_[slab].file_bytes = std::max(slabs_[slab].file_bytes, wanted);
-  slabs_[slab].hardened = true;
   co_return absl::OkStatus();
 }
 
@@ -107,8 +105,8 @@ io::Task<absl::Status> SlabSet::Write(ChunkPlace place,
                                       format::ConstBytes payload) {
   CAIRN_CHECK(payload.size() == place.allocated_bytes);
   CAIRN_CHECK(slabs_.at(place.slab).state == State::kWhole);
-  absl::Status written =
-      co_await slabs_[place.slab].file->WriteAt(place.offset_bytes, payload);
+  absl::Status written = co_await slabs_[place.slab].file->WriteAt(
+      place.offset_bytes, payload);
   if (written.ok()) {
     slabs_[place.slab].unsynced = true;
     co_return absl::OkStatus();
@@ -123,27 +121,12 @@ io::Task<absl::Status> SlabSet::SyncWritten() {
   for (uint32_t slab = 0; slab < slabs_.size(); ++slab) {
     // Cleared first: a write that finishes during the flush needs the next.
     if (!std::exchange(slabs_[slab].unsynced, false)) continue;
-    absl::Status synced = co_await Sync(slab);
+    absl::Status synced = co_await slabs_[slab].file->Sync();
     if (!synced.ok()) {
       co_return Annotate(std::move(synced),
                          absl::StrCat("flush of ", Path(slab)));
     }
   }
-  co_return absl::OkStatus();
-}
-
-// An earlier process may have seen a flush of the grown slab, or of its name,
-// fail: then the cache shows a file that the next loss of power takes away, and
-// an honest flush does not mend that. So all of it is asked for once more.
-io::Task<absl::Status> SlabSet::Sync(uint32_t slab) {
-  io::File* const file = slabs_[slab].file.get();
-  if (slabs_[slab].hardened) co_return co_await file->Sync();
-  const uint64_t size = slabs_[slab].file_bytes;
-  CAIRN_CO_RETURN_IF_ERROR(co_await file->Truncate(size));
-  CAIRN_CO_RETURN_IF_ERROR(co_await file->Allocate(size));
-  CAIRN_CO_RETURN_IF_ERROR(co_await file->Sync());
-  CAIRN_CO_RETURN_IF_ERROR(co_await env_->SyncDirectory(dir_));
-  slabs_[slab].hardened = true;
   co_return absl::OkStatus();
 }
 

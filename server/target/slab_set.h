@@ -61,13 +61,9 @@ class SlabSet {
   struct Slab {
     State state = State::kAbsent;
     std::unique_ptr<io::File> file;
-    uint64_t file_bytes = 0;  // As found or made.
-    bool unsynced = false;    // Written since the last flush.
-    // Its name and size are durable for sure: this process made them so.
-    bool hardened = false;
+    bool unsynced = false;  // Written since the last flush.
   };
   io::Task<absl::Status> OpenSlab(uint32_t slab, bool create);
-  io::Task<absl::Status> Sync(uint32_t slab);
   io::Task<absl::Status> CheckRoom(uint64_t size_bytes);
 
   io::Env* const env_;
