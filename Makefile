@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 
-.PHONY: demo test sim build packages format lint bench test-asan test-tsan fuzz help
+.PHONY: demo test sim sim-hashes build packages packages-dev format lint bench test-asan test-tsan fuzz help
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -27,6 +27,9 @@ build-all: packages
 
 packages:
 	tools/install_packages.sh
+
+packages-dev:
+	tools/install_packages.sh packages.txt packages_dev.txt
 
 # Without optimisation gcc makes a call of each resumption, where release builds
 # jump: long chains of ready coroutines need a deep stack.
@@ -52,12 +55,22 @@ sim: packages
 	cmake --build build/release --parallel $(JOBS) --target sim_campaign
 	build/release/tests/sim_campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS))
 
+## sim-hashes the same seeds built by gcc and clang, release and debug: one trace each
+HASH_PRESETS = release clang-release debug
+sim-hashes: packages-dev
+	for preset in $(HASH_PRESETS); do \
+	  cmake --preset $$preset && \
+	  cmake --build build/$$preset --parallel $(JOBS) --target sim_campaign || exit 1; \
+	done
+	$(DEEP_STACK) python3 tests/sim/compare_hashes.py --jobs $(JOBS) --seeds $(if $(filter command line,$(origin SEEDS)),$(SEEDS),50) \
+	  $(foreach preset,$(HASH_PRESETS),build/$(preset)/tests/sim_campaign)
+
 ## bench      figures, each as a ratio to its baseline in the same run
 bench: build-all
 	bench/run.sh build/$(PRESET)
 
 ## fuzz       every fuzz target for FUZZ_SECONDS (default 60) each, with libFuzzer
-fuzz: packages
+fuzz: packages-dev
 	cmake --preset fuzz
 	cmake --build build/fuzz --parallel $(JOBS) --target fuzzers
 	tests/fuzz/run.sh build/fuzz $(or $(FUZZ_SECONDS),60)
@@ -67,7 +80,7 @@ format:
 	git ls-files '*.h' '*.cc' | xargs clang-format -i
 
 ## lint       clang-tidy and the tidy test
-lint: packages
+lint: packages-dev
 	cmake --preset lint
 	cmake --build build/lint --parallel $(JOBS) --target cairn_wire
 	git ls-files 'format/*.cc' 'io/*.cc' 'server/*.cc' 'client/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy -quiet -p build/lint

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Installs the packages of tools/packages.txt that are missing (Debian 12).
+# Installs those packages of the lists that are missing (Debian 12).
+#   tools/install_packages.sh [packages.txt [packages_dev.txt]]
 set -euo pipefail
 cd "$(dirname "$0")"
+(($# > 0)) || set -- packages.txt
 missing=()
 while read -r name; do
   [[ -z $name || $name == \#* ]] && continue
   dpkg-query -W -f='${Status}' "$name" 2>/dev/null |
     grep -q 'install ok installed' || missing+=("$name")
-done < packages.txt
+done < <(cat "$@")
 ((${#missing[@]} == 0)) && exit 0
 echo "installing: ${missing[*]}"
 sudo=()
