@@ -131,7 +131,6 @@ io::Task<absl::StatusOr<uint64_t>> ExtentUpdate::Write(Txn* txn,
   }
   Overlay(extent, &after_);
   if (OpsNeeded() > kOpsForExtents) {
-    CAIRN_SOMETIMES(true, "meta.extents.too_many_ops");
     before_ = std::move(before);
     after_ = std::move(after);
     co_return uint64_t{0};

@@ -128,7 +128,6 @@ io::Task<absl::Status> Extents::CheckBlobs(Txn* txn, SessionId session,
         co_await txn->Get<store::Blob>(format::BlobKey(blob));
     if (!record.ok()) co_return record.status();
     if (!record->has_value() || (*record)->doomed()) {
-      CAIRN_SOMETIMES(true, "meta.commit.blob_reclaimed");
       co_return absl::AbortedError(
           absl::StrCat(format::ToString(blob),
                        " was reclaimed, as nothing referred to it for long: "
@@ -141,7 +140,6 @@ io::Task<absl::Status> Extents::CheckBlobs(Txn* txn, SessionId session,
         co_await txn->Scan(references.begin, references.end, 1);
     if (!found.ok()) co_return found.status();
     if (found->empty()) {
-      CAIRN_SOMETIMES(true, "meta.commit.blob_of_another");
       co_return absl::AbortedError(
           absl::StrCat(format::ToString(blob), " belongs to another session"));
     }

@@ -102,7 +102,6 @@ io::Task<absl::StatusOr<store::Rank>> Sets::GuardRank(
   if (!rank.ok()) co_return rank.status();
   if (!rank->has_value() || (*rank)->session() != session.value) {
     // After publication claims are erased; the stored answer covers repeats.
-    CAIRN_SOMETIMES(true, "meta.set.claim_lost");
     co_return absl::AbortedError(
         absl::StrCat("rank ", request->rank(), " of set ", set.value,
                      " is not claimed by this session"));

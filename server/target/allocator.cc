@@ -77,7 +77,6 @@ void ExtentAllocator::Unpin(const ChunkPlace& place) {
   if (--pinned->second.count > 0) return;
   const bool free_now = pinned->second.free_at_end;
   pinned_.erase(pinned);
-  CAIRN_SOMETIMES(free_now, "target.space.freed_after_read");
   if (free_now) Give(place);
 }
 

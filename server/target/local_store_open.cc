@@ -137,8 +137,6 @@ io::Task<absl::Status> LocalStore::TakeLock() {
 }
 
 io::Task<absl::Status> LocalStore::RepairSuperblock() {
-  CAIRN_SOMETIMES(good_superblocks_ < format::kSuperblockCopies,
-                  "target.open.superblock_repaired");
   if (good_superblocks_ == format::kSuperblockCopies &&
       !CAIRN_FAULT_POINT("target.open.superblock_rewritten")) {
     co_return absl::OkStatus();

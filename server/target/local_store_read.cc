@@ -69,7 +69,6 @@ io::Task<absl::StatusOr<StoredChunk>> LocalStore::LoadRecord(ChunkKey key,
                             co_await index_->Get(format::EncodeChunkKey(key)));
   const ChunkEntry* const entry = table_.Find(key);
   if (!entry || entry->place != place) {
-    CAIRN_SOMETIMES(true, "target.get.erased_meanwhile");
     co_return absl::NotFoundError(absl::StrCat("no ", ToString(key)));
   }
   if (!value) {

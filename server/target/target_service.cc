@@ -124,7 +124,6 @@ io::Task<absl::StatusOr<wire::PutChunkResponse>> TargetService::Put(
   // Before a byte is read: no buffer, no reading.
   const io::Buffer buffer =
       co_await env_->pool()->Acquire(padded, call->deadline());
-  CAIRN_SOMETIMES(!buffer, "target.put.pool_empty");
   if (!buffer || CAIRN_FAULT_POINT("target.put.no_buffer")) {
     co_return absl::DeadlineExceededError(
         absl::StrCat("target ", request.target(), " had no free buffer"));

@@ -68,6 +68,13 @@ void DrawMeta(Random* random, server::MetaOptions* meta) {
   meta->open_set_idle_ns = Draw(random, 60, 300) * kSecond;
 }
 
+// Faults are short: a lease that is shorter than most ends sessions of clients
+// that live on, and open sets are given up while others still save.
+void DrawShortTimes(Random* random, server::MetaOptions* meta) {
+  if (random->OneIn(3)) meta->lease_ns = Draw(random, 300, 1000) * kMillisecond;
+  if (random->OneIn(3)) meta->open_set_idle_ns = Draw(random, 2, 10) * kSecond;
+}
+
 void DrawWorld(Random* random, WorldOptions* world) {
   world->shuffle_ready = random->OneIn(2);
   world->disk.latency_ns_max = DrawScale(random, 30'000, 3'000'000);
@@ -153,13 +160,14 @@ Tunables DrawTunables(uint64_t seed) {
   Random world = root.Fork();
   Random loads = root.Fork();
   Random faults = root.Fork();
-  Random space = root.Fork();
+  Random more = root.Fork();
   DrawCluster(&cluster, &t);
   DrawMeta(&meta, &t.cluster.meta);
   DrawWorld(&world, &t.cluster.world);
   DrawLoads(&loads, &t);
   DrawFaults(&faults, &t);
-  if (space.OneIn(2)) t.cluster.slab_bytes = format::kChunkBytesMax;
+  if (more.OneIn(2)) t.cluster.slab_bytes = format::kChunkBytesMax;
+  DrawShortTimes(&more, &t.cluster.meta);
   t.cluster.meta.orphan_grace_ms =
       LatestPutMs(t) + DrawScale(&meta, 500, 20'000);
   return t;
