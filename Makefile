@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 
-.PHONY: demo test sim build packages format lint bench test-asan test-tsan fuzz help
+.PHONY: demo test sim crash-points build packages format lint bench test-asan test-tsan fuzz help
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -51,6 +51,12 @@ sim: packages
 	cmake --preset release
 	cmake --build build/release --parallel $(JOBS) --target sim_campaign
 	build/release/tests/sim_campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS))
+
+## crash-points  every crash after every I/O operation of a save, an edit, a delete, a start
+crash-points: packages
+	cmake --preset release
+	cmake --build build/release --parallel $(JOBS) --target crash_points_test
+	tests/sim/crash_points/run_all.sh build/release/tests/crash_points_test $(JOBS)
 
 ## bench      figures, each as a ratio to its baseline in the same run
 bench: build-all
