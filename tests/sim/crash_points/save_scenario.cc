@@ -1,5 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/checkpoint/set_reader.h"
+#include "client/checkpoint/sets.h"
 #include "tests/sim/crash_points/client_tasks.h"
 #include "tests/sim/crash_points/scenarios.h"
 
