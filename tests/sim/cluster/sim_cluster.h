@@ -105,9 +105,11 @@ class SimCluster {
 
   // --- Metadata.
   io::Task<absl::Status> StartMeta(bool accept_metadata_loss = false);
-  // A seeded number of commits that nobody was told of survive either.
-  void KillMeta();
-  void CrashMeta(CrashOptions options = {});
+  // The `commits_kept` oldest commits that nobody was told of survive either;
+  // nullopt: a seeded number.
+  void KillMeta(std::optional<uint64_t> commits_kept = std::nullopt);
+  void CrashMeta(CrashOptions options = {},
+                 std::optional<uint64_t> commits_kept = std::nullopt);
   bool MetaRuns() const { return meta_ != nullptr; }
   NodeId meta_node() const { return meta_node_; }
   // What the engine's disk holds: it outlives the process.
@@ -146,7 +148,7 @@ class SimCluster {
   static io::Task<void> Reap(std::unique_ptr<Process> process) {
     co_await process->Close();
   }
-  void ReapMeta();
+  void ReapMeta(std::optional<uint64_t> commits_kept);
 
   const ClusterOptions options_;
   World world_;
