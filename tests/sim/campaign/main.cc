@@ -1,6 +1,7 @@
 // sim_campaign: runs seeds of the simulated cluster, and says which fail.
 //
 //   sim_campaign --seeds 1000 [--first 1] [--jobs 2] [--budget-seconds 600]
+//                [--stop]        at the first seed that fails
 //   sim_campaign --seed 17 [--trace] [--hash]     one seed, in this process
 //   sim_campaign --list FILE                      the seeds in a file
 //
@@ -36,6 +37,7 @@ struct Arguments {
   bool trace = false;
   bool hash = false;
   bool verbose = false;
+  bool stop = false;  // At the first seed that fails.
 };
 
 bool Parse(int argc, char** argv, Arguments* out) {
@@ -48,7 +50,8 @@ bool Parse(int argc, char** argv, Arguments* out) {
       {"--limit-seconds", &out->limit_seconds}};
   const std::map<std::string, bool*> flags = {{"--trace", &out->trace},
                                               {"--hash", &out->hash},
-                                              {"--verbose", &out->verbose}};
+                                              {"--verbose", &out->verbose},
+                                              {"--stop", &out->stop}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto flag = flags.find(argument);
@@ -155,7 +158,8 @@ int RunMany(const Arguments& arguments, const char* program) {
     running.erase(ended);
     summary.Add(outcome);
     Say(arguments, program, outcome);
-    if (over()) seeds.clear();
+    // Those that run already end: so the lowest that fails is always found.
+    if (over() || (arguments.stop && summary.failed() > 0)) seeds.clear();
   }
   std::printf("%s", summary.ToString().c_str());
   return summary.failed() == 0 ? 0 : 1;
@@ -167,11 +171,12 @@ int RunMany(const Arguments& arguments, const char* program) {
 int main(int argc, char** argv) {
   cairn::sim::Arguments arguments;
   if (!cairn::sim::Parse(argc, argv, &arguments)) {
-    std::fprintf(stderr,
-                 "usage: %s [--seeds N] [--first K] [--jobs J] "
-                 "[--budget-seconds S] [--limit-seconds S] [--list FILE]\n"
-                 "          [--hash] [--verbose] | --seed K [--trace]\n",
-                 argv[0]);
+    std::fprintf(
+        stderr,
+        "usage: %s [--seeds N] [--first K] [--jobs J] "
+        "[--budget-seconds S] [--limit-seconds S] [--list FILE]\n"
+        "          [--hash] [--verbose] [--stop] | --seed K [--trace]\n",
+        argv[0]);
     return 2;
   }
   spdlog::set_level(arguments.trace ? spdlog::level::info : spdlog::level::off);
