@@ -9,6 +9,7 @@
 #include "tests/sim/campaign/file_ledger.h"
 #include "tests/sim/campaign/file_workload.h"
 #include "tests/sim/campaign/final_phase.h"
+#include "tests/sim/campaign/metadata_copy.h"
 #include "tests/sim/campaign/nemesis.h"
 #include "tests/sim/campaign/reader_workload.h"
 #include "tests/sim/campaign/set_ledger.h"
@@ -66,9 +67,13 @@ Task<void> RunWorkloads(Parts* parts) {
 }
 
 Task<void> RunAll(Parts* parts, Random random) {
+  Context* const context = &parts->context;
+  MetadataCopy old_metadata(context);
   co_await RunWorkloads(parts);
-  if (parts->context.judge->violated()) co_return;
-  co_await RunFinalPhase(&parts->context, random);
+  if (context->judge->violated()) co_return;
+  co_await RunFinalPhase(context, random);
+  if (context->judge->violated() || !context->ruined.empty()) co_return;
+  co_await old_metadata.CheckRefused();
 }
 
 CampaignResult MakeResult(const Parts& parts) {
