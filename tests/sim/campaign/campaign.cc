@@ -13,6 +13,7 @@
 #include "tests/sim/campaign/nemesis.h"
 #include "tests/sim/campaign/reader_workload.h"
 #include "tests/sim/campaign/set_ledger.h"
+#include "tests/sim/campaign/zombie.h"
 
 namespace cairn::sim {
 
@@ -73,6 +74,8 @@ Task<void> RunAll(Parts* parts, Random random) {
   if (context->judge->violated()) co_return;
   co_await RunFinalPhase(context, random);
   if (context->judge->violated() || !context->ruined.empty()) co_return;
+  co_await CheckZombie(context);
+  if (context->judge->violated()) co_return;
   co_await old_metadata.CheckRefused();
 }
 
