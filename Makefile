@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 
-.PHONY: demo test sim build packages format lint bench test-asan test-tsan fuzz help
+.PHONY: demo test sim mutants build packages format lint bench test-asan test-tsan fuzz help
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -51,6 +51,10 @@ sim: packages
 	cmake --preset release
 	cmake --build build/release --parallel $(JOBS) --target sim_campaign
 	build/release/tests/sim_campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS))
+
+## mutants    breaks one safety rule at a time (MUTANTS="a b": only these): the simulator must notice each
+mutants: packages
+	python3 tests/mutants/run.py --jobs $(JOBS) $(MUTANTS)
 
 ## bench      figures, each as a ratio to its baseline in the same run
 bench: build-all
