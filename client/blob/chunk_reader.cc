@@ -44,6 +44,13 @@ std::string ChunkPlaceName(const Core& core, ChunkId chunk) {
                       ")");
 }
 
+TimeNs AttemptDeadline(Core* core, TimeNs deadline) {
+  const TimeNs now = core->env()->NowNs();
+  if (deadline <= now) return deadline;
+  return now + std::min(kChunkAttemptTimeout,
+                        (deadline - now) / kChunkAttemptDivisor);
+}
+
 Task<absl::Status> GetChunkOnce(Core* core, ChunkId chunk, uint64_t offset,
                                 MutableGather to,
                                 format::TrafficClass traffic_class,
@@ -103,10 +110,21 @@ bool MayPass(const absl::Status& status) {
          status.code() == absl::StatusCode::kFailedPrecondition;
 }
 
+bool HasOtherShards(const Core& core, ChunkId chunk) {
+  const Pool* const pool = core.map()->FindPool(chunk.blob.pool());
+  return pool != nullptr && pool->scheme.parity_shards > 0;
+}
+
+TimeNs DirectDeadline(Core* core, const ChunkRead& read) {
+  if (HasOtherShards(*core, read.range.chunk)) {
+    return AttemptDeadline(core, read.deadline);
+  }
+  return std::min(read.deadline, core->env()->NowNs() + kChunkAttemptTimeout);
+}
+
 Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read) {
   const format::ChunkRange& range = read->range;
-  const TimeNs attempt =
-      std::min(read->deadline, core->env()->NowNs() + kChunkAttemptTimeout);
+  const TimeNs attempt = DirectDeadline(core, *read);
   absl::Status status =
       co_await GetChunkOnce(core, range.chunk, range.offset, read->to,
                             read->traffic_class, attempt, nullptr);
@@ -122,11 +140,9 @@ Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read) {
 
 // Not if its target is silent and there are other shards to read.
 bool ShouldAsk(Core* core, ChunkId chunk) {
-  const auto map = core->map();
-  const absl::StatusOr<Place> place = PlaceOf(*map, chunk);
-  if (!place.ok()) return true;
-  const Pool* const pool = map->FindPool(chunk.blob.pool());
-  return pool->scheme.parity_shards == 0 || core->MayAsk(place->target);
+  if (!HasOtherShards(*core, chunk)) return true;
+  const absl::StatusOr<Place> place = PlaceOf(*core->map(), chunk);
+  return !place.ok() || core->MayAsk(place->target);
 }
 
 // One round: the chunk itself, then whatever else the scheme offers.

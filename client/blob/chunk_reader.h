@@ -40,6 +40,10 @@ io::Task<absl::Status> GetChunkOnce(Core* core, format::ChunkId chunk,
                                     io::TimeNs deadline,
                                     uint64_t* stripe_bytes);
 
+// When one attempt at a chunk is given up, for the sake of other shards, by a
+// read that ends at `deadline`.
+io::TimeNs AttemptDeadline(Core* core, io::TimeNs deadline);
+
 // "chunk 1:42/3/0 on target 5 (127.0.0.1:7401)".
 std::string ChunkPlaceName(const Core& core, format::ChunkId chunk);
 

@@ -30,11 +30,6 @@ struct Recovery {
   std::vector<std::string> causes;
 };
 
-TimeNs AttemptDeadline(const Recovery& r) {
-  return std::min(r.read->deadline,
-                  r.core->env()->NowNs() + kChunkAttemptTimeout);
-}
-
 // A data shard behind the end of a short stripe is nowhere, and no loss.
 bool MayBeEmpty(const Recovery& r, ChunkId chunk) {
   return !r.told_stripe_bytes && chunk != r.read->range.chunk &&
@@ -84,7 +79,7 @@ Task<absl::Status> ReadAnotherCopy(Recovery* r) {
     const ChunkId copy{range.chunk.blob, range.chunk.stripe, shard};
     absl::Status status = co_await GetChunkOnce(
         r->core, copy, range.offset, r->read->to, r->read->traffic_class,
-        AttemptDeadline(*r), nullptr);
+        AttemptDeadline(r->core, r->read->deadline), nullptr);
     if (status.ok()) {
       r->core->repairs()->bytes_decoded += range.length;
       co_return status;
@@ -104,7 +99,8 @@ Task<absl::Status> LearnStripeBytes(Recovery* r) {
   for (const uint32_t shard : shards) {
     const ChunkId other{wanted.blob, wanted.stripe, shard};
     last = co_await GetChunkOnce(r->core, other, 0, {}, r->read->traffic_class,
-                                 AttemptDeadline(*r), &r->stripe_bytes);
+                                 AttemptDeadline(r->core, r->read->deadline),
+                                 &r->stripe_bytes);
     if (!last.ok()) continue;
     if (r->stripe_bytes > 0 && r->stripe_bytes <= r->pool->stripe_bytes()) {
       r->told_stripe_bytes = true;
@@ -138,7 +134,7 @@ Task<void> FetchShard(Recovery* r, uint32_t shard) {
     MutableGather to(1, buffer.bytes().first(there));
     absl::Status status = co_await GetChunkOnce(
         r->core, chunk, range.offset, std::move(to), r->read->traffic_class,
-        AttemptDeadline(*r), nullptr);
+        AttemptDeadline(r->core, r->read->deadline), nullptr);
     if (!status.ok()) {
       NoteCause(r, chunk, status);
       co_return;

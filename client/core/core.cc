@@ -200,12 +200,18 @@ absl::StatusOr<io::Channel*> Core::TargetChannel(format::TargetId target) {
   return channel.get();
 }
 
+TimeNs Core::SilentAfter() const {
+  if (options_.timeout_ms == 0) return kSilentTargetAfter;
+  return std::min(kSilentTargetAfter, options_.timeout_ms * io::kMillisecond /
+                                          kSilentTargetDivisor);
+}
+
 void Core::NoteAnswer(format::TargetId target, const absl::Status& answer,
                       TimeNs asked_at) {
   const TimeNs now = env_->NowNs();
   if (!absl::IsUnavailable(answer) && !absl::IsDeadlineExceeded(answer)) {
     silent_.erase(target);
-  } else if (now - asked_at >= kSilentTargetAfter) {
+  } else if (now - asked_at >= SilentAfter()) {
     silent_[target] = now + kSilentTargetPause;
   }
 }

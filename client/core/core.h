@@ -108,6 +108,7 @@ class Core {
   absl::StatusOr<const format::Pool*> FindPool(const std::string& name) const;
 
   // --- Silent targets: those that lately left a call without any answer.
+  io::TimeNs SilentAfter() const;
   // After a call: `answer`, if there was one, has any status of the target's.
   void NoteAnswer(format::TargetId target, const absl::Status& answer,
                   io::TimeNs asked_at);

@@ -20,10 +20,17 @@ static_assert(kPoolLargeBuffers > 2 * format::kParityShardsMax,
 inline constexpr io::TimeNs kMetaAttemptTimeout = 15 * io::kSecond;
 // One attempt at a chunk before another shard, copy or connection is tried.
 inline constexpr io::TimeNs kChunkAttemptTimeout = 10 * io::kSecond;
+// And it takes at most this part of the time that its read has left, so that
+// there is time for the others.
+inline constexpr uint64_t kChunkAttemptDivisor = 4;
 // A target that left a call without an answer for so long is a silent one: a
 // machine without power says nothing, and each read would wait for it anew.
 inline constexpr io::TimeNs kSilentTargetAfter = 2 * io::kSecond;
 static_assert(kSilentTargetAfter < kChunkAttemptTimeout);
+// Sooner for a client whose own timeout is short: after this part of it.
+inline constexpr uint64_t kSilentTargetDivisor = 8;
+static_assert(kSilentTargetDivisor > kChunkAttemptDivisor,
+              "an attempt given up makes its target a silent one");
 // Reads go around a silent target; one in so long asks it all the same.
 inline constexpr io::TimeNs kSilentTargetPause = 10 * io::kSecond;
 // Pause between attempts: doubles from the first to the second value.

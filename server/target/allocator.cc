@@ -54,6 +54,11 @@ void ExtentAllocator::Free(const ChunkPlace& place) {
   pinned->second.free_at_end = true;
 }
 
+bool ExtentAllocator::IsUnused(uint32_t slab) const {
+  const auto extent = free_.find({slab, 0});
+  return extent != free_.end() && extent->second == slabs_.at(slab);
+}
+
 void ExtentAllocator::Pin(const ChunkPlace& place) {
   ++pinned_[{place.slab, place.offset_bytes}].count;
 }

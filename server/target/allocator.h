@@ -33,6 +33,9 @@ class ExtentAllocator {
   // records overlap), or not wholly inside a slab.
   absl::Status Reserve(const format::ChunkPlace& place);
 
+  // Whether nothing of an added slab is in use.
+  bool IsUnused(uint32_t slab) const;
+
   // nullopt: no free extent is that long; the caller may add a slab.
   std::optional<format::ChunkPlace> Allocate(uint32_t size_bytes);
 

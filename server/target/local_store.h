@@ -74,6 +74,7 @@ class LocalStore final : public ChunkStore {
   io::Task<absl::Status> TakeLock();
   io::Task<absl::Status> RepairSuperblock();
   io::Task<absl::Status> LoadIndex();
+  io::Task<absl::Status> HardenUnusedSlabs();
   absl::Status LoadEntry(const ChunkIndex::Entry& entry);
   absl::Status LoadChunk(const format::ChunkKey& key, std::string_view value);
   io::Task<absl::Status> RaiseBootEpoch();

@@ -57,6 +57,8 @@ io::Task<absl::Status> LocalStore::Start(TargetIdentity expect) {
     allocator_.AddSlab(slab, slabs_->size_bytes(slab));
   }
   CAIRN_CO_RETURN_IF_ERROR(co_await LoadIndex());
+  const absl::Status hardened = co_await HardenUnusedSlabs();
+  if (!hardened.ok()) (void)Latch(hardened);  // Reads go on.
   // Nothing was changed up to here; now the directory is known to be ours.
   CAIRN_CO_RETURN_IF_ERROR(co_await RepairSuperblock());
   CAIRN_CO_RETURN_IF_ERROR(co_await RaiseBootEpoch());
@@ -64,6 +66,21 @@ io::Task<absl::Status> LocalStore::Start(TargetIdentity expect) {
                identity_.target_id.value, dir_, table_.size(),
                allocator_.used_bytes(), superblock_.capacity_bytes);
   co_return absl::OkStatus();
+}
+
+// The flush of a new slab, or of its name, may have failed before the process
+// was started again: then the cache shows what the next loss of power takes
+// away. A slab with a chunk in it was made durable before it got that.
+io::Task<absl::Status> LocalStore::HardenUnusedSlabs() {
+  bool any = false;
+  for (uint32_t slab = 0; slab < slabs_->count(); ++slab) {
+    if (slabs_->state(slab) != SlabSet::State::kWhole) continue;
+    if (!allocator_.IsUnused(slab)) continue;
+    CAIRN_CO_RETURN_IF_ERROR(co_await slabs_->Harden(slab));
+    any = true;
+  }
+  if (!any) co_return absl::OkStatus();
+  co_return co_await env_->SyncDirectory(dir_);
 }
 
 io::Task<absl::Status> LocalStore::ReadIdentity(TargetIdentity expect) {

@@ -69,15 +69,15 @@ io::Task<absl::StatusOr<std::unique_ptr<ChunkIndex>>> LogIndex::Open(
 
 io::Task<absl::Status> LogIndex::Load() {
   CAIRN_CO_ASSIGN_OR_RETURN(const uint64_t size, co_await file_->SizeBytes());
-  std::string bytes(size, '\0');
-  const format::MutableBytes to{reinterpret_cast<uint8_t*>(bytes.data()), size};
-  CAIRN_CO_RETURN_IF_ERROR(co_await file_->ReadAt(0, to));
-  CAIRN_CO_RETURN_IF_ERROR(Replay(format::AsBytes(bytes)));
+  const auto bytes = std::make_unique_for_overwrite<uint8_t[]>(size);
+  const format::MutableBytes log{bytes.get(), size};
+  CAIRN_CO_RETURN_IF_ERROR(co_await file_->ReadAt(0, log));
+  CAIRN_CO_RETURN_IF_ERROR(Replay(log));
   if (end_ < size) {
     CAIRN_CO_RETURN_IF_ERROR(co_await file_->Truncate(end_));
     CAIRN_CO_RETURN_IF_ERROR(co_await file_->Sync());
   }
-  co_return co_await Harden(format::AsBytes(bytes));
+  co_return co_await Harden(log);
 }
 
 // If the flush of the last frame, or of the log's name, failed, and the process

@@ -85,6 +85,15 @@ io::Task<absl::Status> SlabSet::Grow(uint32_t slab) {
   co_return absl::OkStatus();
 }
 
+io::Task<absl::Status> SlabSet::Harden(uint32_t slab) {
+  CAIRN_CHECK(slabs_.at(slab).state == State::kWhole);
+  io::File* const file = slabs_[slab].file.get();
+  CAIRN_CO_ASSIGN_OR_RETURN(const uint64_t size, co_await file->SizeBytes());
+  // Said again: what a failed flush forgot, a later one does not write.
+  CAIRN_CO_RETURN_IF_ERROR(co_await file->Truncate(size));
+  co_return co_await file->Sync();
+}
+
 io::Task<absl::Status> SlabSet::Prewrite(uint32_t slab) {
   CAIRN_CHECK(slabs_.at(slab).state == State::kWhole);
   const io::Buffer zeros =

@@ -40,6 +40,10 @@ class SlabSet {
   // system has no room for it and the index's reserve.
   io::Task<absl::Status> Grow(uint32_t slab);
 
+  // Makes durable the size of `slab`, which is whole, as if it had just grown;
+  // the directory is for the caller to flush.
+  io::Task<absl::Status> Harden(uint32_t slab);
+
   // Writes zeros all over a whole slab, so that later writes find written
   // space.
   io::Task<absl::Status> Prewrite(uint32_t slab);

@@ -72,8 +72,7 @@ void SparseBytes::Resize(uint64_t size_bytes) {
 SparseBytes::Page* SparseBytes::MutablePage(uint64_t index) {
   std::shared_ptr<Page>& page = pages_[index];
   if (page == nullptr) {
-    page = std::make_shared<Page>();
-    page->fill(0);
+    page = std::make_shared<Page>();  // Zeros.
   } else if (page.use_count() > 1) {
     page = std::make_shared<Page>(*page);
   }

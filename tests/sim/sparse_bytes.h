@@ -15,7 +15,7 @@ namespace cairn::sim {
 
 class SparseBytes {
  public:
-  static constexpr uint64_t kPageBytes = 16 * format::kKiB;
+  static constexpr uint64_t kPageBytes = 4 * format::kKiB;
 
   uint64_t size_bytes() const { return size_bytes_; }
   // Memory held by pages: the file's use of its disk.

@@ -6,6 +6,7 @@
 //   sim_campaign --list FILE                      the seeds in a file
 //
 // Exit code: 0 all passed; 1 a violation; 2 usage.
+#include <malloc.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -169,6 +170,9 @@ int RunMany(const Arguments& arguments, const char* program) {
 }  // namespace cairn::sim
 
 int main(int argc, char** argv) {
+  // A world lives for a second: what it frees is not worth giving back.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   cairn::sim::Arguments arguments;
   if (!cairn::sim::Parse(argc, argv, &arguments)) {
     std::fprintf(

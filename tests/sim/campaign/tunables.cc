@@ -109,7 +109,7 @@ void EnsureOneOf(Random* random, AttackClass kinds, FaultLoad* faults) {
     if (faults->weights[i] > 0) return;
     all.push_back(i);
   }
-  if (!random->OneIn(20)) faults->weights[all[random->Below(all.size())]] = 2;
+  if (!random->OneIn(50)) faults->weights[all[random->Below(all.size())]] = 2;
 }
 
 void DrawFaults(Random* random, Tunables* t) {

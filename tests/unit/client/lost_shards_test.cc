@@ -170,6 +170,17 @@ TEST_P(LostShardsTest, LoadFinishesInTimeWhileParityManyNodesAreSilent) {
   EXPECT_OK(Load(cluster_->NewClient("late reader")));
 }
 
+// The same for a client that cannot wait even as long as one attempt may take.
+TEST_P(LostShardsTest, LoadWithAShortTimeoutFinishesThoughNodesAreSilent) {
+  SaveOne(9, 3'000, 1 * format::kMiB);
+  sim::CrashOptions silent;
+  silent.half_open = true;
+  for (uint32_t t = 1; t <= GetParam().parity; ++t) {
+    cluster_->CrashTarget(t, silent);
+  }
+  EXPECT_OK(Load(cluster_->NewClient("late reader")));
+}
+
 // One bit flips on the way from the targets that still have the bytes, at many
 // places of their answers in turn: that is no proof that these are lost, too.
 TEST_P(LostShardsTest, FlippedBitInATransferIsNoLossThoughAllParityIsGone) {

@@ -44,6 +44,16 @@ TEST(ExtentAllocator, NeighboursFreedInAnyOrderBecomeOneHole) {
   EXPECT_EQ(allocator.largest_free_bytes(), 30 * kUnit);
 }
 
+TEST(ExtentAllocator, SlabIsUnusedUntilSomethingIsInItAndAfterItIsGone) {
+  ExtentAllocator allocator;
+  allocator.AddSlab(0, 10 * kUnit);
+  EXPECT_TRUE(allocator.IsUnused(0));
+  ASSERT_OK(allocator.Reserve(Place(0, 9, 1)));
+  EXPECT_FALSE(allocator.IsUnused(0));
+  allocator.Free(Place(0, 9, 1));
+  EXPECT_TRUE(allocator.IsUnused(0));
+}
+
 TEST(ExtentAllocator, HolesOfTwoSlabsNeverMerge) {
   ExtentAllocator allocator;
   allocator.AddSlab(0, 10 * kUnit);

@@ -284,6 +284,34 @@ TEST_F(StoreDamage, FullFileSystemRefusesPutsAndReadsOn) {
   EXPECT_OK(target_.Put(fourth));
 }
 
+// The next process sees the slab in the cache, where the failed flush left it.
+TEST(StoreAfterAFailedFlush, SlabThatAnOpenFoundSurvivesPowerLoss) {
+  SimTarget target;
+  ASSERT_OK(target.Format());
+  ASSERT_OK(target.Open());
+  sim::DiskFault fault;
+  fault.op = sim::DiskOp::kSync;
+  fault.path_contains = "slab-";
+  target.disk()->Fail(fault);
+  const TestChunk chunk(MakeChunkId(1), 5000);
+  EXPECT_THAT(target.Put(chunk),
+              StatusIs(absl::StatusCode::kUnavailable, "EIO"));
+  target.world.Kill(target.env);
+  (void)target.Close();
+  target.env = target.world.Start(target.node);
+  ASSERT_OK(target.Open());
+  ASSERT_OK(target.Put(chunk));
+  sim::CrashOptions drop_all;
+  drop_all.unflushed = sim::Unflushed::kDropAll;
+  target.world.Crash(target.node, drop_all);
+  (void)target.Close();
+  target.env = target.world.Start(target.node);
+  ASSERT_OK(target.Open());
+  const absl::StatusOr<std::string> read = target.Read(chunk);
+  ASSERT_OK(read);
+  EXPECT_TRUE(*read == format::AsText(chunk.bytes()));
+}
+
 TEST(StoreOnAHangingDisk, StatusSaysSoWhileTheProcessAnswers) {
   sim::WorldOptions options;
   options.disk.latency_ns_min = options.disk.latency_ns_max = 40 * io::kSecond;
