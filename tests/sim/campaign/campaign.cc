@@ -6,6 +6,7 @@
 #include "tests/sim/campaign/checkpoint_workload.h"
 #include "tests/sim/campaign/client_pool.h"
 #include "tests/sim/campaign/context.h"
+#include "tests/sim/campaign/durable_answers.h"
 #include "tests/sim/campaign/file_ledger.h"
 #include "tests/sim/campaign/file_workload.h"
 #include "tests/sim/campaign/final_phase.h"
@@ -75,6 +76,8 @@ Task<void> RunAll(Parts* parts, Random random) {
   co_await RunFinalPhase(context, random);
   if (context->judge->violated() || !context->ruined.empty()) co_return;
   co_await CheckZombie(context);
+  if (context->judge->violated()) co_return;
+  co_await CheckDurableAnswers(context);
   if (context->judge->violated()) co_return;
   co_await old_metadata.CheckRefused();
 }
