@@ -72,6 +72,10 @@ crash-points: packages
 	cmake --build build/release --parallel $(JOBS) --target crash_points_test
 	tests/sim/crash_points/run_all.sh build/release/tests/crash_points_test $(JOBS)
 
+## mutants    breaks one safety rule at a time (MUTANTS="a b": only these): the simulator must notice each
+mutants: packages
+	python3 tests/mutants/run.py --jobs $(JOBS) $(MUTANTS)
+
 ## bench      figures, each as a ratio to its baseline in the same run
 bench: build-all
 	bench/run.sh build/$(PRESET)

@@ -270,6 +270,7 @@ Task<absl::Status> SimCluster::StartMeta(bool accept_metadata_loss) {
         std::max(options.targets_sequence_max, server.process->meta_sequence());
   }
   options.accept_metadata_loss = accept_metadata_loss;
+  options.commit_delay_ns = meta_commit_delay_;
   options.meta = options_.meta;
   SimEnv* const env = world_.Start(meta_node_, 1);
   meta_ = std::make_unique<MetaProcess>(env, &meta_disk_, std::move(options));

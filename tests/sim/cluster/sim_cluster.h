@@ -110,6 +110,8 @@ class SimCluster {
   void KillMeta(std::optional<uint64_t> commits_kept = std::nullopt);
   void CrashMeta(CrashOptions options = {},
                  std::optional<uint64_t> commits_kept = std::nullopt);
+  // Of the next starts: how long the engine takes to make a commit durable.
+  void set_meta_commit_delay(io::TimeNs delay) { meta_commit_delay_ = delay; }
   bool MetaRuns() const { return meta_ != nullptr; }
   NodeId meta_node() const { return meta_node_; }
   // What the engine's disk holds: it outlives the process.
@@ -157,6 +159,7 @@ class SimCluster {
   format::ClusterId cluster_id_;
   NodeId meta_node_;
   server::ModelKvDisk meta_disk_;
+  io::TimeNs meta_commit_delay_ = server::ModelKvOptions().commit_delay_ns;
   std::unique_ptr<MetaProcess> meta_;
   std::vector<Server> servers_;
   std::map<format::TargetId, std::string> addresses_;  // Last known ones.
