@@ -6,12 +6,15 @@
 #include "tests/sim/campaign/checkpoint_workload.h"
 #include "tests/sim/campaign/client_pool.h"
 #include "tests/sim/campaign/context.h"
+#include "tests/sim/campaign/durable_answers.h"
 #include "tests/sim/campaign/file_ledger.h"
 #include "tests/sim/campaign/file_workload.h"
 #include "tests/sim/campaign/final_phase.h"
+#include "tests/sim/campaign/metadata_copy.h"
 #include "tests/sim/campaign/nemesis.h"
 #include "tests/sim/campaign/reader_workload.h"
 #include "tests/sim/campaign/set_ledger.h"
+#include "tests/sim/campaign/zombie.h"
 
 namespace cairn::sim {
 
@@ -71,9 +74,17 @@ Task<void> RunWorkloads(Parts* parts) {
 }
 
 Task<void> RunAll(Parts* parts, Random random) {
+  Context* const context = &parts->context;
+  MetadataCopy old_metadata(context);
   co_await RunWorkloads(parts);
-  if (parts->context.judge->violated()) co_return;
-  co_await RunFinalPhase(&parts->context, random);
+  if (context->judge->violated()) co_return;
+  co_await RunFinalPhase(context, random);
+  if (context->judge->violated() || !context->ruined.empty()) co_return;
+  co_await CheckZombie(context);
+  if (context->judge->violated()) co_return;
+  co_await CheckDurableAnswers(context);
+  if (context->judge->violated()) co_return;
+  co_await old_metadata.CheckRefused();
 }
 
 CampaignResult MakeResult(const Parts& parts) {

@@ -1,6 +1,7 @@
 // sim_campaign: runs seeds of the simulated cluster, and says which fail.
 //
 //   sim_campaign --seeds 1000 [--first 1] [--jobs 2] [--budget-seconds 600]
+//                [--stop]        at the first seed that fails
 //   sim_campaign --seed 17 [--trace] [--hash]     one seed, in this process
 //   sim_campaign --list FILE                      the seeds in a file
 //
@@ -42,6 +43,7 @@ struct Arguments {
   bool verbose = false;
   bool no_points = false;
   bool require_all = false;
+  bool stop = false;  // At the first seed that fails.
 };
 
 bool Parse(int argc, char** argv, Arguments* out) {
@@ -57,7 +59,8 @@ bool Parse(int argc, char** argv, Arguments* out) {
       {"--hash", &out->hash},
       {"--verbose", &out->verbose},
       {"--no-points", &out->no_points},
-      {"--require-all", &out->require_all}};
+      {"--require-all", &out->require_all},
+      {"--stop", &out->stop}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto flag = flags.find(argument);
@@ -168,7 +171,8 @@ int RunMany(const Arguments& arguments, const char* program) {
     running.erase(ended);
     summary.Add(outcome);
     Say(arguments, program, outcome);
-    if (over()) seeds.clear();
+    // Those that run already end: so the lowest that fails is always found.
+    if (over() || (arguments.stop && summary.failed() > 0)) seeds.clear();
   }
   std::printf("%s", summary.ToString().c_str());
   const bool idle = arguments.require_all && !summary.NeverReached().empty();
@@ -189,6 +193,7 @@ int main(int argc, char** argv) {
         "usage: %s [--seeds N] [--first K] [--jobs J] "
         "[--budget-seconds S] [--limit-seconds S] [--list FILE]\n"
         "          [--hash] [--verbose] [--no-points] [--require-all]\n"
+        "          [--stop]\n"
         "          | --seed K [--trace] [--no-points]\n",
         argv[0]);
     return 2;

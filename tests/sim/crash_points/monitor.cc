@@ -1,0 +1,206 @@
+#include "tests/sim/crash_points/monitor.h"
+
+#include <bit>
+#include <utility>
+
+namespace cairn::sim {
+namespace {
+
+bool IsOperation(Trace what) {
+  return what == Trace::kWrite || what == Trace::kSync || what == Trace::kName;
+}
+
+}  // namespace
+
+uint64_t CommitsInFlight(SimCluster* cluster) {
+  MetaProcess* const meta = cluster->meta();
+  if (meta == nullptr || meta->kv() == nullptr) return 0;
+  return meta->kv()->sequence() - meta->kv()->durable_sequence();
+}
+
+PointMonitor::PointMonitor(SimCluster* cluster,
+                           std::function<bool(uint32_t)> counts)
+    : cluster_(cluster), counts_(std::move(counts)) {
+  World* const world = cluster->world();
+  world->OnNote([this](Trace what, uint64_t process) { Noted(what, process); });
+  world->OnEvent([this] { BeforeEvent(); });
+}
+
+PointMonitor::~PointMonitor() {
+  cluster_->world()->OnNote(nullptr);
+  cluster_->world()->OnEvent(nullptr);
+}
+
+void PointMonitor::Watch(uint64_t crash_at,
+                         std::function<void(const CrashPoint&)> crash) {
+  watching_ = true;
+  crash_at_ = crash_at;
+  crash_ = std::move(crash);
+  number_ = 0;
+  operations_ = 0;
+  points_.clear();
+  kv_ = nullptr;
+  NoteCommits();  // What came before is none of ours.
+  acted_.reset();
+}
+
+std::optional<uint32_t> PointMonitor::ServerOf(uint64_t process) const {
+  MetaProcess* const meta = cluster_->meta();
+  if (meta != nullptr && meta->env()->process() == process) return 0;
+  for (uint32_t t = 1; t <= cluster_->options().targets; ++t) {
+    const SimEnv* const env = cluster_->TargetEnv(t);
+    if (env != nullptr && env->process() == process) return t;
+  }
+  return std::nullopt;  // A client, or one that is dead.
+}
+
+void PointMonitor::Noted(Trace what, uint64_t process) {
+  if (!watching_ || !IsOperation(what)) return;
+  const std::optional<uint32_t> server = ServerOf(process);
+  if (!server || !counts_(*server)) return;
+  acted_ = server;
+  ++operations_;
+}
+
+void PointMonitor::NoteCommits() {
+  MetaProcess* const meta = cluster_->meta();
+  const server::ModelKv* const kv = meta == nullptr ? nullptr : meta->kv();
+  if (kv == nullptr) return;
+  const bool fresh = std::exchange(kv_, kv) != kv;
+  const uint64_t made = std::exchange(made_, kv->sequence());
+  const uint64_t durable = std::exchange(durable_, kv->durable_sequence());
+  if (fresh || !counts_(0)) return;
+  if (made == made_ && durable == durable_) return;
+  acted_ = 0;
+  operations_ += made_ - made + durable_ - durable;
+}
+
+CrashPoint PointMonitor::MakePoint(uint32_t server, bool counts_changes) {
+  CrashPoint point;
+  point.server = server;
+  if (!counts_changes) return point;
+  World* const world = cluster_->world();
+  point.commits = CommitsInFlight(cluster_);
+  for (uint32_t t = 1; t <= cluster_->options().targets; ++t) {
+    const uint64_t here = world->disk(cluster_->TargetNode(t))->unflushed();
+    point.unflushed_all += here;
+    if (t == server) point.unflushed = here;
+  }
+  const uint64_t meta =
+      world->disk(cluster_->meta_node())->unflushed() + point.commits;
+  point.unflushed_all += meta;
+  if (server == 0) point.unflushed = meta;
+  return point;
+}
+
+void PointMonitor::BeforeEvent() {
+  if (!watching_) return;
+  NoteCommits();
+  if (!acted_) return;
+  const uint32_t server = *std::exchange(acted_, std::nullopt);
+  ++number_;
+  const CrashPoint point = MakePoint(server, crash_at_ == 0);
+  if (crash_at_ == 0) points_.push_back(point);
+  if (number_ != crash_at_) return;
+  watching_ = false;
+  crash_(point);
+}
+
+namespace {
+
+// What the disks keep, one after the other: some:BITS are handed out in order.
+class Keeper {
+ public:
+  Keeper(const PlannedCrash& crash, uint64_t seed)
+      : crash_(crash), seed_(Random::Mix(seed + crash.point)) {}
+
+  uint64_t Commits(uint64_t in_flight) {
+    switch (crash_.survivors.kind) {
+      case SurvivorKind::kNone:
+        return 0;
+      case SurvivorKind::kAll:
+        return in_flight;
+      case SurvivorKind::kTorn:
+        return Draw() % (in_flight + 1);
+      case SurvivorKind::kSome:
+        break;
+    }
+    // They survive in order: up to the first that does not.
+    const uint64_t kept = static_cast<uint64_t>(std::countr_one(bits_));
+    bits_ = in_flight < 64 ? bits_ >> in_flight : 0;
+    return kept < in_flight ? kept : in_flight;
+  }
+
+  CrashOptions Disk(uint64_t unflushed) {
+    CrashOptions options;
+    // A machine without power says nothing, but it may also just hang up.
+    options.half_open = seed_ % 2 == 1;
+    switch (crash_.survivors.kind) {
+      case SurvivorKind::kNone:
+        options.unflushed = Unflushed::kDropAll;
+        break;
+      case SurvivorKind::kAll:
+        options.unflushed = Unflushed::kKeepAll;
+        break;
+      case SurvivorKind::kTorn:
+        options.seed = Draw() | 1;
+        options.scatter = options.seed % 4 == 1;
+        break;
+      case SurvivorKind::kSome:
+        options.unflushed = Unflushed::kChosen;
+        options.survivors = bits_;
+        bits_ = unflushed < 64 ? bits_ >> unflushed : 0;
+        break;
+    }
+    return options;
+  }
+
+ private:
+  uint64_t Draw() {
+    return Random::Mix(seed_ ^
+                       Random::Mix(crash_.survivors.value + 64 * ++draws_));
+  }
+  const PlannedCrash crash_;
+  const uint64_t seed_;
+  uint64_t bits_ = crash_.survivors.value;
+  uint64_t draws_ = 0;
+};
+
+void CrashOne(SimCluster* cluster, uint32_t server, Keeper* keeper) {
+  World* const world = cluster->world();
+  if (server > 0) {
+    const uint64_t changes =
+        world->disk(cluster->TargetNode(server))->unflushed();
+    cluster->CrashTarget(server, keeper->Disk(changes));
+    return;
+  }
+  const uint64_t commits = keeper->Commits(CommitsInFlight(cluster));
+  const uint64_t changes = world->disk(cluster->meta_node())->unflushed();
+  cluster->CrashMeta(keeper->Disk(changes), commits);
+}
+
+}  // namespace
+
+void CrashServers(SimCluster* cluster, const CrashPoint& point,
+                  const PlannedCrash& crash) {
+  Keeper keeper(crash, cluster->options().seed);
+  switch (crash.kind) {
+    case CrashKind::kOne:
+      CrashOne(cluster, point.server, &keeper);
+      return;
+    case CrashKind::kAll:
+      for (uint32_t s = 0; s <= cluster->options().targets; ++s) {
+        CrashOne(cluster, s, &keeper);
+      }
+      return;
+    case CrashKind::kKill:
+      if (point.server > 0) {
+        cluster->KillTarget(point.server);
+      } else {
+        cluster->KillMeta(keeper.Commits(CommitsInFlight(cluster)));
+      }
+      return;
+  }
+}
+
+}  // namespace cairn::sim

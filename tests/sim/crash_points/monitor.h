@@ -1,0 +1,67 @@
+// PointMonitor: watches the servers of a cluster and finds the points at which
+// they may crash: after each event in which one of them wrote, flushed or
+// changed a name on its disk, or a commit of the metadata store was made or
+// became durable.
+//
+// Two operations of one event are one point: the second one is a write that is
+// not flushed yet, so what a crash between them would leave is one of the
+// subsets that a crash after both may leave.
+//
+// Lifetime: the cluster outlives it. It takes the World's OnEvent and OnNote.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "tests/sim/cluster/sim_cluster.h"
+#include "tests/sim/crash_points/plan.h"
+
+namespace cairn::sim {
+
+class PointMonitor {
+ public:
+  // `counts`: whose operations are points; 0: the metadata service.
+  PointMonitor(SimCluster* cluster, std::function<bool(uint32_t)> counts);
+  ~PointMonitor();
+
+  // Counts points from 1 on. At number `crash_at` calls `crash`, once, before
+  // the next event. `crash_at` 0: keeps all points in points().
+  void Watch(uint64_t crash_at, std::function<void(const CrashPoint&)> crash);
+  void Stop() { watching_ = false; }
+
+  const std::vector<CrashPoint>& points() const { return points_; }
+  // Since Watch(): what the points are made of.
+  uint64_t operations() const { return operations_; }
+
+ private:
+  void Noted(Trace what, uint64_t process);
+  void NoteCommits();
+  void BeforeEvent();
+  std::optional<uint32_t> ServerOf(uint64_t process) const;
+  CrashPoint MakePoint(uint32_t server, bool counts_changes);
+
+  SimCluster* const cluster_;
+  const std::function<bool(uint32_t)> counts_;
+  std::function<void(const CrashPoint&)> crash_;
+  bool watching_ = false;
+  uint64_t crash_at_ = 0;
+  uint64_t number_ = 0;
+  uint64_t operations_ = 0;
+  std::vector<CrashPoint> points_;
+  std::optional<uint32_t> acted_;  // Who did I/O since the last event.
+  // The metadata store as last seen.
+  const server::ModelKv* kv_ = nullptr;
+  uint64_t made_ = 0;
+  uint64_t durable_ = 0;
+};
+
+// Commits of the metadata store that nobody was told of yet.
+uint64_t CommitsInFlight(SimCluster* cluster);
+
+// Makes them crash, as the plan says.
+void CrashServers(SimCluster* cluster, const CrashPoint& point,
+                  const PlannedCrash& crash);
+
+}  // namespace cairn::sim
