@@ -32,7 +32,7 @@ void Nemesis::FireTime(Attack kind) {
   Spawn(kind, Later([world, node] { world->SetClockDrift(node, 0); }));
 }
 
-Task<void> Nemesis::ResumeAfter(SimEnv* process, io::TimeNs time) {
+io::Task<void> Nemesis::ResumeAfter(SimEnv* process, io::TimeNs time) {
   co_await io::SleepFor(context_->world(), time, &stopping_);
   context_->world()->Resume(process);
 }
