@@ -145,6 +145,7 @@ io::Task<absl::Status> RunTxn(Core* core, TxnBody body) {
     co_await Backoff(core, attempt);
     Txn txn(core->kv);
     absl::Status status = co_await body(&txn);
+    if (!status.ok()) status = co_await txn.Confirm(std::move(status));
     if (IsConflict(status)) continue;
     CAIRN_SOMETIMES(absl::IsUnavailable(failed) && status.ok(),
                     "meta.txn.unknown_looked_up");

@@ -147,7 +147,8 @@ io::Task<absl::StatusOr<std::string>> Sessions::RunOnce(Attempt* attempt) {
     }
   }
 
-  const absl::StatusOr<std::string> response = co_await attempt->body(&txn);
+  absl::StatusOr<std::string> response = co_await attempt->body(&txn);
+  if (!response.ok()) response = co_await txn.Confirm(response.status());
   if (IsConflict(response.status())) co_return response;
   if (!response.ok() || !txn.HasWrites()) {
     // Also an error says something about the state: only about a durable one.
