@@ -26,8 +26,9 @@ def tests_of_the_tree():
     names = set()
     sources = (ROOT / "tests").rglob("*.cc")
     for path in sources:
+        text = path.read_text()
         for suite, name in re.findall(
-                r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(), re.M):
+                r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", text, re.M):
             names.add(f"{suite}.{name}")
     return names
 
