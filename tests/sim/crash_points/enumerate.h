@@ -27,7 +27,7 @@ struct EnumerateOptions {
   std::string scenario;  // Its name, for messages.
   std::function<std::unique_ptr<Scenario>()> make;
   // As part of `make test`: one seed, some cases. For all: more seeds.
-  Breadth sample = {40};
+  Breadth sample = {110};
   Breadth full = {kEveryCase, 1};
   uint64_t full_seeds = 2;
   // Called with each new cluster: to see that the enumeration objects.

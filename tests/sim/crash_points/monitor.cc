@@ -42,6 +42,15 @@ void PointMonitor::Watch(uint64_t crash_at,
   kv_ = nullptr;
   NoteCommits();  // What came before is none of ours.
   acted_.reset();
+  names_only_ = true;
+  for (uint32_t s = 0; s <= cluster_->options().targets; ++s) {
+    unflushed_[s] = DiskOf(s)->unflushed();
+  }
+}
+
+Disk* PointMonitor::DiskOf(uint32_t server) const {
+  return cluster_->world()->disk(server == 0 ? cluster_->meta_node()
+                                             : cluster_->TargetNode(server));
 }
 
 std::optional<uint32_t> PointMonitor::ServerOf(uint64_t process) const {
@@ -59,6 +68,7 @@ void PointMonitor::Noted(Trace what, uint64_t process) {
   const std::optional<uint32_t> server = ServerOf(process);
   if (!server || !counts_(*server)) return;
   acted_ = server;
+  names_only_ = names_only_ && what == Trace::kName;
   ++operations_;
 }
 
@@ -72,6 +82,7 @@ void PointMonitor::NoteCommits() {
   if (fresh || !counts_(0)) return;
   if (made == made_ && durable == durable_) return;
   acted_ = 0;
+  names_only_ = false;
   operations_ += made_ - made + durable_ - durable;
 }
 
@@ -79,18 +90,21 @@ CrashPoint PointMonitor::MakePoint(uint32_t server, bool counts_changes) {
   CrashPoint point;
   point.server = server;
   if (!counts_changes) return point;
-  World* const world = cluster_->world();
   point.commits = CommitsInFlight(cluster_);
-  for (uint32_t t = 1; t <= cluster_->options().targets; ++t) {
-    const uint64_t here = world->disk(cluster_->TargetNode(t))->unflushed();
+  for (uint32_t s = 0; s <= cluster_->options().targets; ++s) {
+    const uint64_t commits = s == 0 ? point.commits : 0;
+    const uint64_t here = DiskOf(s)->unflushed() + commits;
     point.unflushed_all += here;
-    if (t == server) point.unflushed = here;
+    if (s == server) point.unflushed = here;
   }
-  const uint64_t meta =
-      world->disk(cluster_->meta_node())->unflushed() + point.commits;
-  point.unflushed_all += meta;
-  if (server == 0) point.unflushed = meta;
   return point;
+}
+
+// A change of a name waits until its directory is flushed: there is one more.
+bool PointMonitor::Changed(uint32_t server) {
+  const uint64_t now = DiskOf(server)->unflushed();
+  const uint64_t before = std::exchange(unflushed_[server], now);
+  return !std::exchange(names_only_, true) || now != before;
 }
 
 void PointMonitor::BeforeEvent() {
@@ -98,6 +112,7 @@ void PointMonitor::BeforeEvent() {
   NoteCommits();
   if (!acted_) return;
   const uint32_t server = *std::exchange(acted_, std::nullopt);
+  if (!Changed(server)) return;
   ++number_;
   const CrashPoint point = MakePoint(server, crash_at_ == 0);
   if (crash_at_ == 0) points_.push_back(point);

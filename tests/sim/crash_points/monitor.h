@@ -3,15 +3,18 @@
 // changed a name on its disk, or a commit of the metadata store was made or
 // became durable.
 //
-// Two operations of one event are one point: the second one is a write that is
-// not flushed yet, so what a crash between them would leave is one of the
-// subsets that a crash after both may leave.
+// An operation on a name that changed nothing (an open, a list) is no point: a
+// crash after it is one after the operation before. Two operations of one event
+// are one point: the second one is a write that is not flushed yet, so what a
+// crash between them would leave is one of the subsets that a crash after both
+// may leave.
 //
 // Lifetime: the cluster outlives it. It takes the World's OnEvent and OnNote.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -40,6 +43,8 @@ class PointMonitor {
   void NoteCommits();
   void BeforeEvent();
   std::optional<uint32_t> ServerOf(uint64_t process) const;
+  Disk* DiskOf(uint32_t server) const;
+  bool Changed(uint32_t server);
   CrashPoint MakePoint(uint32_t server, bool counts_changes);
 
   SimCluster* const cluster_;
@@ -50,7 +55,9 @@ class PointMonitor {
   uint64_t number_ = 0;
   uint64_t operations_ = 0;
   std::vector<CrashPoint> points_;
-  std::optional<uint32_t> acted_;  // Who did I/O since the last event.
+  std::optional<uint32_t> acted_;           // Who did I/O since the last event.
+  bool names_only_ = true;                  // And nothing but names.
+  std::map<uint32_t, uint64_t> unflushed_;  // By server, as last seen.
   // The metadata store as last seen.
   const server::ModelKv* kv_ = nullptr;
   uint64_t made_ = 0;

@@ -36,7 +36,8 @@ constexpr uint32_t kRanks = 2;
 
 class SaveScenario final : public Scenario {
  public:
-  explicit SaveScenario(std::string scheme) : scheme_(std::move(scheme)) {}
+  SaveScenario(std::string scheme, bool is_first)
+      : scheme_(std::move(scheme)), is_first_(is_first) {}
 
   ClusterOptions Cluster(uint64_t seed) const override {
     return SmallCluster(seed, scheme_);
@@ -44,8 +45,8 @@ class SaveScenario final : public Scenario {
 
   void Prepare(Stage* stage) override {
     old_ = MakeSampleModel(1, 40 * format::kKiB);
-    new_ = MakeSampleModel(2, 150 * format::kKiB);
-    stage->MakeSet(kOld, &old_);
+    new_ = MakeSampleModel(2, 300 * format::kKiB);
+    if (!is_first_) stage->MakeSet(kOld, &old_);
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       ranks_[rank] = stage->NewClient(absl::StrCat("rank-", rank));
     }
@@ -112,6 +113,7 @@ class SaveScenario final : public Scenario {
   }
 
   const std::string scheme_;
+  const bool is_first_;
   SampleModel old_;
   SampleModel new_;
   SimClient* ranks_[kRanks] = {};
@@ -122,7 +124,11 @@ class SaveScenario final : public Scenario {
 }  // namespace
 
 std::unique_ptr<Scenario> MakeSaveScenario(const std::string& scheme) {
-  return std::make_unique<SaveScenario>(scheme);
+  return std::make_unique<SaveScenario>(scheme, false);
+}
+
+std::unique_ptr<Scenario> MakeFirstSaveScenario(const std::string& scheme) {
+  return std::make_unique<SaveScenario>(scheme, true);
 }
 
 }  // namespace cairn::sim

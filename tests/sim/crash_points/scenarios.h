@@ -10,6 +10,8 @@ namespace cairn::sim {
 
 // Two ranks save a set to publication, beside an older one.
 std::unique_ptr<Scenario> MakeSaveScenario(const std::string& scheme);
+// The same as the first thing that happens: targets make their slabs in it.
+std::unique_ptr<Scenario> MakeFirstSaveScenario(const std::string& scheme);
 
 // A range across chunk borders of a published file is overwritten, and
 // fsynced.

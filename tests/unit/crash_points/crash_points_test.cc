@@ -41,6 +41,11 @@ TEST(CrashPoints, SavedSetWithParityIsThereOrAbsent) {
       Options("save, rs:2+1", [] { return MakeSaveScenario("rs:2+1"); }));
 }
 
+TEST(CrashPoints, FirstSetOfANewClusterIsThereOrAbsent) {
+  ExpectNoViolation(Options(
+      "first save", [] { return MakeFirstSaveScenario("replicate:2"); }));
+}
+
 TEST(CrashPoints, OverwrittenFileIsOldOrNew) {
   ExpectNoViolation(
       Options("overwrite", [] { return MakeOverwriteScenario("rs:2+1"); }));
@@ -64,8 +69,8 @@ TEST(CrashPoints, DeletedDataIsGoneAndItsSpaceIsUsedAgain) {
 EnumerateOptions Starts(const std::string& name,
                         std::function<std::unique_ptr<Scenario>()> make) {
   EnumerateOptions options = Options(name, std::move(make));
-  options.sample = {10, 3, 1};
-  options.full = {kEveryCase, kEveryCase, 1};
+  options.sample = {12, 3, 1};
+  options.full = {kEveryCase, 24, 1};
   return options;
 }
 
