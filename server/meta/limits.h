@@ -44,6 +44,8 @@ inline constexpr uint64_t kMarkIntervalNs = 10'000'000;
 
 // What fault points wait: a mark that is written late, an answer that is.
 inline constexpr uint64_t kLateCommitNs = 50'000'000;
+// Long enough for a newer attempt to come in between.
+inline constexpr uint64_t kLatePublicationNs = 500'000'000;
 
 // How far an operator's "accept the loss" moves the sequence past the newest
 // mark: more than any commits that can have been in flight or unmarked.

@@ -58,7 +58,6 @@ io::Task<absl::Status> Sessions::Enter(wire::MutationId id) {
     // A delayed copy of a request whose answer the client has: doing it again
     // would be a second effect.
     if (id.request() < session->done_below) {
-      CAIRN_SOMETIMES(true, "meta.mutation.late_copy");
       co_return absl::AbortedError(
           absl::StrCat("request ", id.request(), " was answered before"));
     }
@@ -156,7 +155,6 @@ io::Task<absl::StatusOr<std::string>> Sessions::RunOnce(Attempt* attempt) {
         co_await core_->kv->AwaitDurable(txn.read_sequence()));
     co_return response;
   }
-  CAIRN_SOMETIMES(!IsLive(id), "meta.mutation.fenced_under_way");
   CAIRN_CO_RETURN_IF_ERROR(ExpectLive(id, &txn));
   AddResult(attempt->id, *response, &txn);
   const absl::StatusOr<uint64_t> committed = co_await txn.Commit();

@@ -43,6 +43,9 @@ io::Task<void> Sessions::ExpireDue() {
     }
   }
   for (const uint64_t id : due) {
+    if (CAIRN_FAULT_POINT("meta.session.fenced_late")) {
+      co_await io::SleepFor(core_->env, kLateCommitNs, &core_->stopping);
+    }
     const auto place = sessions_.find(id);
     // It may have renewed while we waited for another one's fence.
     if (place == sessions_.end() ||

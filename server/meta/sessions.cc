@@ -117,6 +117,9 @@ io::Task<absl::StatusOr<wire::OpenSessionResponse>> Sessions::MakeSession(
   // Of unknown outcome: a session without a client, whose lease is over.
   if (absl::IsUnavailable(committed.status())) sessions_[id] = Session();
   if (!committed.ok()) co_return committed.status();
+  if (CAIRN_FAULT_POINT("meta.session.opened_late")) {
+    co_await io::SleepFor(core_->env, kLateCommitNs);
+  }
 
   Session session;
   session.client = request.client();

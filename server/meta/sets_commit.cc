@@ -152,6 +152,7 @@ io::Task<absl::StatusOr<wire::CommitRankResponse>> Sets::CommitIn(
   } else {
     CAIRN_CO_RETURN_IF_ERROR(co_await StageExtents(request, file));
     CAIRN_CO_RETURN_IF_ERROR(co_await StagePieces(request));
+    if (CAIRN_FAULT_POINT("meta.set.staged_twice")) co_return Conflict();
   }
   PutFile(txn, request, &*rank);
   txn->OnCommit([this, set, index = request->rank()] {

@@ -116,6 +116,9 @@ io::Task<absl::Status> Sets::Publish(InodeId set) {
   if (!checked.ok()) {
     co_return co_await FailSet(set, std::string(checked.message()));
   }
+  if (CAIRN_FAULT_POINT("meta.set.published_late")) {
+    co_await io::SleepFor(core_->env, kLatePublicationNs, &core_->stopping);
+  }
   CAIRN_CO_RETURN_IF_ERROR(co_await StoreManifest(set, &*manifest));
   if (CAIRN_FAULT_POINT("meta.set.publish_interrupted")) {
     co_return absl::UnavailableError("interrupted after the manifest");

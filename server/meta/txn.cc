@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "format/base/fault_points.h"
-
 namespace cairn::server {
 namespace {
 constexpr char kConflictPayload[] = "cairn/conflict";
@@ -72,7 +70,6 @@ io::Task<absl::Status> Txn::Confirm(absl::Status failure) {
 }
 
 io::Task<absl::StatusOr<uint64_t>> Txn::Commit() {
-  CAIRN_SOMETIMES(torn_, "meta.txn.torn_read");
   if (torn_) co_return Conflict();
   KvCommit commit;
   for (auto& [key, version] : expect_) commit.expect.push_back({key, version});

@@ -49,7 +49,6 @@ io::Task<absl::StatusOr<FairQueue::Turn>> FairQueue::Enter(
   if (result != io::WaitResult::kWoken) {
     line.erase(place);
     --waiting_;
-    CAIRN_SOMETIMES(true, "target.queue.gave_up");
     co_return absl::DeadlineExceededError(
         "the deadline passed while waiting for the disk's turn");
   }

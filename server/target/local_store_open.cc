@@ -193,7 +193,6 @@ absl::Status LocalStore::LoadChunk(const ChunkKey& key,
   if (place.slab < slabs_->count() &&
       slabs_->state(place.slab) != SlabSet::State::kWhole) {
     // The file system lost a part of what it had acknowledged.
-    CAIRN_SOMETIMES(true, "target.open.slab_lost");
     (void)Latch(absl::DataLossError(
         absl::StrCat(slabs_->Path(place.slab), " is missing or cut short, but ",
                      ToString(key), " lies in it")));

@@ -19,6 +19,7 @@ struct Rule {
   std::string_view name;
   uint64_t one_in_least;
   bool may_fail;
+  uint64_t on_in_one_of = kOnInOneOf;
 };
 constexpr std::string_view kFull = "target.put.full";
 constexpr Rule kRules[] = {
@@ -36,6 +37,9 @@ constexpr Rule kRules[] = {
     // and the ledger of files takes it to be.
     {"client.file.short_stripe", 16, false},
     {"client.blob.new_one_early", 4, false},
+    // Only together they leave a file half trimmed.
+    {"meta.trim.page_of_two", 2, false, 2},
+    {"meta.trim.left_over", 2, false, 2},
 };
 
 Rule RuleOf(std::string_view name) {
@@ -67,7 +71,7 @@ SeededFaultPoints::SeededFaultPoints(uint64_t seed) {
   for (const NamedPoint& named : AllFaultPoints()) {
     const Rule rule = RuleOf(named.name);
     Random random(Random::Mix(seed ^ HashOf(named.name)));
-    const bool on = random.OneIn(kOnInOneOf);
+    const bool on = random.OneIn(rule.on_in_one_of);
     const uint64_t one_in = rule.one_in_least << (2 * random.Below(4));
     const Point point{points_.size(), on ? one_in : 0, rule.may_fail, random};
     CAIRN_CHECK(points_.emplace(named.name, point).second);
