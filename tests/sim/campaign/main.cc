@@ -10,6 +10,7 @@
 //
 // Exit code: 0 all passed; 1 a violation; 2 usage.
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -186,6 +187,8 @@ int main(int argc, char** argv) {
   // A world lives for a second: what it frees is not worth giving back.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  // And most of its processes touch little of their pools.
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   cairn::sim::Arguments arguments;
   if (!cairn::sim::Parse(argc, argv, &arguments)) {
     std::fprintf(

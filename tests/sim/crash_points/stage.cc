@@ -26,9 +26,7 @@ void Stage::CloseClients() {
 }
 
 void Stage::KillClients() {
-  for (SimClient* const client : std::exchange(clients_, {})) {
-    cluster_->KillClient(client);
-  }
+  for (SimClient* const client : clients_) world()->Kill(client->env());
 }
 
 void Stage::MakeFile(const std::string& path, std::string bytes) {

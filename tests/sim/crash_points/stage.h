@@ -27,7 +27,8 @@ class Stage {
   SimClient* NewClient(const std::string& name);
   // Ends their sessions: nothing they asked for happens after that.
   void CloseClients();
-  // For a run that hangs: what they wait for ends by its deadline.
+  // For an action that is given up: what it waits for ends by its deadline.
+  // They are closed with the cluster, after it.
   void KillClients();
 
   // --- What was acknowledged, to be there whatever crashes. The scenario

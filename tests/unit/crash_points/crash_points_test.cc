@@ -70,7 +70,7 @@ EnumerateOptions Starts(const std::string& name,
                         std::function<std::unique_ptr<Scenario>()> make) {
   EnumerateOptions options = Options(name, std::move(make));
   options.sample = {12, 3, 1};
-  options.full = {kEveryCase, 24, 1};
+  options.full = {kEveryCase, 60, 1};
   return options;
 }
 
@@ -93,7 +93,9 @@ TEST(CrashPoints, TargetStartsAndRewritesItsLogHoweverOftenItDies) {
 }
 
 TEST(CrashPoints, MetadataServiceStartsHoweverOftenItDies) {
-  ExpectNoViolation(Starts("metadata start", MakeMetaStartScenario));
+  EnumerateOptions options = Starts("metadata start", MakeMetaStartScenario);
+  options.full = {kEveryCase, 8, 1};
+  ExpectNoViolation(options);
 }
 
 // --- The enumeration objects.
