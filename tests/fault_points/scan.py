@@ -5,8 +5,8 @@
 
 `--compiled` names a file with the sources that CMake compiles with the points
 in them, one a line, relative to the root: all that have some must be among
-them. `--out` gets the list for tests/fault_points/list.h. tests/tidy uses points(),
-too. Standard library only.
+them. `--out` gets the list for tests/fault_points/list.h. tests/tidy uses
+points(), too. Standard library only.
 """
 
 import argparse
