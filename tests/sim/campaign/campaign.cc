@@ -24,6 +24,8 @@ namespace {
 
 // After the faults are over, all that runs must come to an end within this.
 constexpr io::TimeNs kFinishWithin = 900 * io::kSecond;
+// What a disk began while it was slow takes as long as it said then.
+constexpr io::TimeNs kLastSlowOperation = 30 * io::kSecond;
 
 struct Parts {
   Context context;
@@ -78,6 +80,7 @@ Task<void> RunAll(Parts* parts, Random random) {
   MetadataCopy old_metadata(context);
   co_await RunWorkloads(parts);
   if (context->judge->violated()) co_return;
+  co_await io::SleepFor(parts->context.world(), kLastSlowOperation);
   co_await RunFinalPhase(context, random);
   if (context->judge->violated() || !context->ruined.empty()) co_return;
   co_await CheckZombie(context);

@@ -90,6 +90,11 @@ Task<std::optional<client::OpenedSet>> OpenRank(const RankWork* work) {
     if (!work->client->alive()) break;
     const bool exists = absl::IsAlreadyExists(opened.status());
     if (exists && context->sets->MayBePublished(work->attempt->path)) break;
+    // The process before may have committed, and died before it was told.
+    const bool done =
+        exists && work->takes_over &&
+        opened.status().message().find("was committed by") != std::string::npos;
+    if (done) break;
     if (!exists || !work->takes_over || tried == kClaimTries) {
       JudgeSave(*context, work->attempt, started, opened.status(), "opening");
       break;
