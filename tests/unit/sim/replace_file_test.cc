@@ -56,7 +56,7 @@ io::Task<absl::Status> Replace(SimEnv* env, Steps steps) {
 
 io::Task<void> ReplaceInto(SimEnv* env, Steps steps, bool* acknowledged) {
   const absl::Status status = co_await Replace(env, steps);
-  *acknowledged = status.ok();
+  *acknowledged = status.ok() && env->alive();  // The dead tell nobody.
 }
 
 void MakeOldFile(Disk* disk) {
