@@ -43,6 +43,7 @@ class CrashRun {
   Task<void> RunAction();
   Task<void> StartServers();
   void Judge();
+  void LosePower();
   void DeleteAll();
 
   Scenario* const scenario_;
@@ -59,13 +60,13 @@ class CrashRun {
 
 void CrashRun::ArmNext() {
   if (crashes_ == options_->plan.size()) {
-    monitor_.Watch(0, nullptr);
+    monitor_.WatchAll();
     return;
   }
   const PlannedCrash& crash = options_->plan[crashes_];
-  monitor_.Watch(crash.point, [this, &crash](const CrashPoint& point) {
+  monitor_.WatchFor(crash, [this, &crash] {
     crashed_ = true;
-    CrashServers(&cluster_, point, crash);
+    CrashServers(&cluster_, crash);
   });
 }
 
@@ -133,8 +134,17 @@ void CrashRun::Judge() {
   if (!stage_.violated()) stage_.CheckKept();
   if (!stage_.violated()) scenario_->Repeat(&stage_);
   stage_.CloseClients();
+  if (!stage_.violated()) LosePower();
   if (!stage_.violated()) stage_.CheckKept();
   if (!stage_.violated()) DeleteAll();
+}
+
+// What was acknowledged must not be in a cache: nothing unflushed survives.
+void CrashRun::LosePower() {
+  PlannedCrash crash;
+  crash.kind = CrashKind::kAll;
+  CrashServers(&cluster_, crash);
+  cluster_.world()->Run(StartServers(), "starting all servers");
 }
 
 void CrashRun::DeleteAll() {

@@ -5,7 +5,9 @@
 // pause all servers that are down are started again, while the action goes on;
 // the next crash, counted from that start; and so on. Once all is up and the
 // action has ended: the checks of the scenario, of all that was acknowledged,
-// the action once more, and everything is deleted: nothing may be left.
+// the action once more, a loss of power of all servers with everything that is
+// not flushed and the checks again, and everything is deleted: nothing may be
+// left.
 #pragma once
 
 #include <cstdint>

@@ -121,8 +121,8 @@ void Enumeration::Visit() {
   if (level > 0 && result.finished) ++report_.finished;
   if (!result.violation.empty() || level >= breadth_.size()) return;
   std::vector<PlannedCrash> cases;
-  for (size_t i = 0; i < result.points.size(); ++i) {
-    const auto here = CrashesAt(i + 1, result.points[i]);
+  for (const CrashPoint& point : result.points) {
+    const auto here = CrashesAt(point);
     cases.insert(cases.end(), here.begin(), here.end());
   }
   if (level == 0) {
@@ -132,7 +132,8 @@ void Enumeration::Visit() {
   }
   uint64_t seed = Random::Mix(seed_);
   for (const PlannedCrash& crash : plan_) {
-    seed = Random::Mix(seed + crash.point + crash.survivors.value);
+    seed =
+        Random::Mix(seed + crash.point + crash.events) + crash.survivors.value;
   }
   for (const PlannedCrash& crash : Pick(cases, breadth_[level], seed)) {
     if (enough()) return;

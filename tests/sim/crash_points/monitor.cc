@@ -31,18 +31,33 @@ PointMonitor::~PointMonitor() {
   cluster_->world()->OnEvent(nullptr);
 }
 
-void PointMonitor::Watch(uint64_t crash_at,
-                         std::function<void(const CrashPoint&)> crash) {
+void PointMonitor::WatchFor(const PlannedCrash& crash,
+                            std::function<void()> then) {
+  crash_ = crash;
+  then_ = std::move(then);
+  Start();
+}
+
+void PointMonitor::WatchAll() {
+  crash_.reset();
+  Start();
+}
+
+void PointMonitor::Start() {
   watching_ = true;
-  crash_at_ = crash_at;
-  crash_ = std::move(crash);
   number_ = 0;
+  event_of_last_ = cluster_->world()->events_run();
   operations_ = 0;
   points_.clear();
   kv_ = nullptr;
   NoteCommits();  // What came before is none of ours.
   acted_.reset();
   names_only_ = true;
+  LookAtDisks();
+}
+
+void PointMonitor::LookAtDisks() {
+  commits_ = CommitsInFlight(cluster_);
   for (uint32_t s = 0; s <= cluster_->options().targets; ++s) {
     unflushed_[s] = DiskOf(s)->unflushed();
   }
@@ -86,39 +101,53 @@ void PointMonitor::NoteCommits() {
   operations_ += made_ - made + durable_ - durable;
 }
 
-CrashPoint PointMonitor::MakePoint(uint32_t server, bool counts_changes) {
+// As the disks were last seen.
+CrashPoint PointMonitor::Make(uint32_t server) const {
   CrashPoint point;
   point.server = server;
-  if (!counts_changes) return point;
-  point.commits = CommitsInFlight(cluster_);
-  for (uint32_t s = 0; s <= cluster_->options().targets; ++s) {
-    const uint64_t commits = s == 0 ? point.commits : 0;
-    const uint64_t here = DiskOf(s)->unflushed() + commits;
-    point.unflushed_all += here;
-    if (s == server) point.unflushed = here;
-  }
+  point.commits = commits_;
+  point.unflushed = unflushed_.at(server) + (server == 0 ? commits_ : 0);
+  point.unflushed_all = commits_;
+  for (const auto& [s, changes] : unflushed_) point.unflushed_all += changes;
   return point;
+}
+
+// The operation was in the last of `events` since the one before.
+void PointMonitor::KeepPoints(uint32_t server, uint64_t events) {
+  const bool is_new = points_.empty() || points_.back().server != server;
+  if (events > 1 || (events == 1 && is_new)) {
+    CrashPoint before = Make(server);
+    before.number = number_ - 1;
+    before.events = events - 1;
+    points_.push_back(before);
+  }
+  LookAtDisks();
+  CrashPoint after = Make(server);
+  after.number = number_;
+  points_.push_back(after);
 }
 
 // A change of a name waits until its directory is flushed: there is one more.
 bool PointMonitor::Changed(uint32_t server) {
-  const uint64_t now = DiskOf(server)->unflushed();
-  const uint64_t before = std::exchange(unflushed_[server], now);
-  return !std::exchange(names_only_, true) || now != before;
+  return !std::exchange(names_only_, true) ||
+         DiskOf(server)->unflushed() != unflushed_[server];
 }
 
 void PointMonitor::BeforeEvent() {
   if (!watching_) return;
+  const uint64_t now = cluster_->world()->events_run();
   NoteCommits();
-  if (!acted_) return;
-  const uint32_t server = *std::exchange(acted_, std::nullopt);
-  if (!Changed(server)) return;
-  ++number_;
-  const CrashPoint point = MakePoint(server, crash_at_ == 0);
-  if (crash_at_ == 0) points_.push_back(point);
-  if (number_ != crash_at_) return;
+  const std::optional<uint32_t> server = std::exchange(acted_, std::nullopt);
+  if (server && Changed(*server)) {
+    ++number_;
+    const uint64_t events = now - std::exchange(event_of_last_, now);
+    if (!crash_) KeepPoints(*server, events);
+    unflushed_[*server] = DiskOf(*server)->unflushed();
+  }
+  if (!crash_ || number_ != crash_->point) return;
+  if (now < event_of_last_ + crash_->events) return;
   watching_ = false;
-  crash_(point);
+  then_();
 }
 
 namespace {
@@ -196,12 +225,11 @@ void CrashOne(SimCluster* cluster, uint32_t server, Keeper* keeper) {
 
 }  // namespace
 
-void CrashServers(SimCluster* cluster, const CrashPoint& point,
-                  const PlannedCrash& crash) {
+void CrashServers(SimCluster* cluster, const PlannedCrash& crash) {
   Keeper keeper(crash, cluster->options().seed);
   switch (crash.kind) {
     case CrashKind::kOne:
-      CrashOne(cluster, point.server, &keeper);
+      CrashOne(cluster, crash.server, &keeper);
       return;
     case CrashKind::kAll:
       for (uint32_t s = 0; s <= cluster->options().targets; ++s) {
@@ -209,8 +237,8 @@ void CrashServers(SimCluster* cluster, const CrashPoint& point,
       }
       return;
     case CrashKind::kKill:
-      if (point.server > 0) {
-        cluster->KillTarget(point.server);
+      if (crash.server > 0) {
+        cluster->KillTarget(crash.server);
       } else {
         cluster->KillMeta(keeper.Commits(CommitsInFlight(cluster)));
       }

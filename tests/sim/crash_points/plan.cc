@@ -12,9 +12,9 @@ namespace cairn::sim {
 namespace {
 
 constexpr std::array<std::pair<CrashKind, const char*>, 3> kKinds = {{
-    {CrashKind::kOne, "one"},
+    {CrashKind::kOne, "one:"},
     {CrashKind::kAll, "all"},
-    {CrashKind::kKill, "kill"},
+    {CrashKind::kKill, "kill:"},
 }};
 constexpr std::array<std::pair<SurvivorKind, const char*>, 4> kSurvivors = {{
     {SurvivorKind::kNone, "none"},
@@ -36,13 +36,33 @@ const char* NameIn(const Names& names, decltype(names[0].first) value) {
 }
 
 std::string ToString(const PlannedCrash& crash) {
-  std::string text =
-      absl::StrCat(crash.point, "/", NameIn(kKinds, crash.kind), "/",
-                   NameIn(kSurvivors, crash.survivors.kind));
+  std::string text = absl::StrCat(crash.point);
+  if (crash.events > 0) absl::StrAppend(&text, "+", crash.events);
+  absl::StrAppend(&text, "/", NameIn(kKinds, crash.kind));
+  if (crash.kind != CrashKind::kAll) absl::StrAppend(&text, crash.server);
+  absl::StrAppend(&text, "/", NameIn(kSurvivors, crash.survivors.kind));
   if (HasValue(crash.survivors.kind)) {
     absl::StrAppend(&text, crash.survivors.value);
   }
   return text;
+}
+
+bool ParseMoment(const std::string& text, PlannedCrash* out) {
+  const size_t plus = text.find('+');
+  if (!absl::SimpleAtoi(text.substr(0, plus), &out->point)) return false;
+  return plus == text.npos ||
+         absl::SimpleAtoi(text.substr(plus + 1), &out->events);
+}
+
+bool ParseKind(const std::string& text, PlannedCrash* out) {
+  for (const auto& [kind, name] : kKinds) {
+    const std::string_view prefix(name);
+    if (!text.starts_with(prefix)) continue;
+    out->kind = kind;
+    if (kind == CrashKind::kAll) return text == prefix;
+    return absl::SimpleAtoi(text.substr(prefix.size()), &out->server);
+  }
+  return false;
 }
 
 bool ParseSurvivors(const std::string& text, Survivors* out) {
@@ -59,13 +79,7 @@ bool ParseSurvivors(const std::string& text, Survivors* out) {
 bool ParseCrash(const std::string& text, PlannedCrash* out) {
   const std::vector<std::string> parts = absl::StrSplit(text, '/');
   if (parts.size() != 3) return false;
-  bool known = false;
-  for (const auto& [kind, name] : kKinds) {
-    if (parts[1] != name) continue;
-    out->kind = kind;
-    known = true;
-  }
-  return known && absl::SimpleAtoi(parts[0], &out->point) && out->point > 0 &&
+  return ParseMoment(parts[0], out) && ParseKind(parts[1], out) &&
          ParseSurvivors(parts[2], &out->survivors);
 }
 
@@ -109,17 +123,28 @@ absl::StatusOr<CrashPlan> ParseCrashPlan(std::string_view text) {
   return plan;
 }
 
-std::vector<PlannedCrash> CrashesAt(uint64_t number, const CrashPoint& point) {
+std::vector<PlannedCrash> CrashesAt(const CrashPoint& point) {
+  PlannedCrash crash;
+  crash.point = point.number;
+  crash.events = point.events;
   std::vector<PlannedCrash> all;
-  for (const Survivors& survivors : SurvivorsOf(point.unflushed)) {
-    all.push_back({number, CrashKind::kOne, survivors});
-  }
+  crash.kind = CrashKind::kAll;
   for (const Survivors& survivors : SurvivorsOf(point.unflushed_all)) {
-    all.push_back({number, CrashKind::kAll, survivors});
+    crash.survivors = survivors;
+    all.push_back(crash);
   }
-  all.push_back({number, CrashKind::kKill, {SurvivorKind::kNone, 0}});
+  crash.server = point.server;
+  crash.kind = CrashKind::kOne;
+  for (const Survivors& survivors : SurvivorsOf(point.unflushed)) {
+    crash.survivors = survivors;
+    all.push_back(crash);
+  }
+  crash.kind = CrashKind::kKill;
+  crash.survivors = {SurvivorKind::kNone, 0};
+  all.push_back(crash);
   if (point.server == 0 && point.commits > 0) {
-    all.push_back({number, CrashKind::kKill, {SurvivorKind::kAll, 0}});
+    crash.survivors = {SurvivorKind::kAll, 0};
+    all.push_back(crash);
   }
   return all;
 }

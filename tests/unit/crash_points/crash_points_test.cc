@@ -28,6 +28,7 @@ EnumerateOptions Options(const std::string& name,
   EnumerateOptions options;
   options.scenario = name;
   options.make = std::move(make);
+  options.sample = {80};
   return options;
 }
 
@@ -70,7 +71,7 @@ EnumerateOptions Starts(const std::string& name,
                         std::function<std::unique_ptr<Scenario>()> make) {
   EnumerateOptions options = Options(name, std::move(make));
   options.sample = {12, 3, 1};
-  options.full = {kEveryCase, 60, 1};
+  options.full = {kEveryCase, kEveryCase};
   return options;
 }
 
@@ -87,14 +88,16 @@ TEST(CrashPoints, TargetStartsOverAnUnflushedFrameHoweverOftenItDies) {
 }
 
 TEST(CrashPoints, TargetStartsAndRewritesItsLogHoweverOftenItDies) {
-  ExpectNoViolation(Starts("target start, long log", [] {
+  EnumerateOptions options = Starts("target start, long log", [] {
     return MakeTargetStartScenario(LogEnd::kLong);
-  }));
+  });
+  options.full = {kEveryCase, 12, 1};
+  ExpectNoViolation(options);
 }
 
 TEST(CrashPoints, MetadataServiceStartsHoweverOftenItDies) {
   EnumerateOptions options = Starts("metadata start", MakeMetaStartScenario);
-  options.full = {kEveryCase, 8, 1};
+  options.full = {kEveryCase, 4, 1};
   ExpectNoViolation(options);
 }
 

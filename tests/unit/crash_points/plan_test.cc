@@ -15,7 +15,12 @@ TEST(CrashPlan, EachCrashReadsBackFromItsText) {
   point.unflushed = 2;
   point.unflushed_all = 9;
   point.commits = 1;
-  CrashPlan plan = CrashesAt(17, point);
+  point.number = 17;
+  point.server = 3;
+  CrashPlan plan = CrashesAt(point);
+  point.events = 4;
+  const CrashPlan later = CrashesAt(point);
+  plan.insert(plan.end(), later.begin(), later.end());
   const absl::StatusOr<CrashPlan> read = ParseCrashPlan(ToString(plan));
   ASSERT_OK(read);
   EXPECT_EQ(*read, plan);
@@ -30,8 +35,9 @@ TEST(CrashPlan, TextOfNoCrashIsEmpty) {
 
 TEST(CrashPlan, OtherTextIsRefused) {
   for (const char* const text :
-       {"x", "0/one/none", "1/none/one", "1/one", "1/one/some:", "1/one/torn",
-        "1/one/none,", "1/one/none/2", "1/all/all:3"}) {
+       {"x", "1/one/none", "1/none/one:1", "1/one:1",
+        "1/one:1/some:", "1/one:1/torn", "1/one:1/none,", "1/one:1/none/2",
+        "1/all/all:3", "1/all:1/all", "+1/all/all", "1+/all/all"}) {
     EXPECT_THAT(ParseCrashPlan(text),
                 StatusIs(absl::StatusCode::kInvalidArgument, ""))
         << text;
@@ -51,7 +57,7 @@ TEST(CrashPlan, EverySubsetOfFewUnflushedChangesIsEnumerated) {
   point.server = 1;
   point.unflushed = 4;
   point.unflushed_all = 4;
-  const std::vector<PlannedCrash> all = CrashesAt(1, point);
+  const std::vector<PlannedCrash> all = CrashesAt(point);
   for (const CrashKind kind : {CrashKind::kOne, CrashKind::kAll}) {
     EXPECT_EQ(Count(all, kind, SurvivorKind::kNone), 1u);
     EXPECT_EQ(Count(all, kind, SurvivorKind::kAll), 1u);
@@ -65,7 +71,7 @@ TEST(CrashPlan, ManyUnflushedChangesAreDrawn) {
   point.server = 1;
   point.unflushed = 5;
   point.unflushed_all = 5;
-  const std::vector<PlannedCrash> all = CrashesAt(1, point);
+  const std::vector<PlannedCrash> all = CrashesAt(point);
   EXPECT_EQ(Count(all, CrashKind::kOne, SurvivorKind::kSome), 0u);
   EXPECT_EQ(Count(all, CrashKind::kOne, SurvivorKind::kTorn), kTornDraws);
 }
@@ -75,7 +81,7 @@ TEST(CrashPlan, KillOfTheMetadataServiceKeepsCommitsInFlightOrNot) {
   point.commits = 1;
   point.unflushed = 1;
   point.unflushed_all = 1;
-  const std::vector<PlannedCrash> all = CrashesAt(1, point);
+  const std::vector<PlannedCrash> all = CrashesAt(point);
   EXPECT_EQ(Count(all, CrashKind::kKill, SurvivorKind::kNone), 1u);
   EXPECT_EQ(Count(all, CrashKind::kKill, SurvivorKind::kAll), 1u);
 }
