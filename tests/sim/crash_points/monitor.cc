@@ -142,7 +142,7 @@ void PointMonitor::BeforeEvent() {
     ++number_;
     const uint64_t events = now - std::exchange(event_of_last_, now);
     if (!crash_) KeepPoints(*server, events);
-    unflushed_[*server] = DiskOf(*server)->unflushed();
+    LookAtDisks();  // Whether or not points are kept: the count is the same.
   }
   if (!crash_ || number_ != crash_->point) return;
   if (now < event_of_last_ + crash_->events) return;
