@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/campaign/file_ledger.h"
@@ -19,6 +20,9 @@ using io::Task;
 
 namespace {
 
+// No part of a publication takes longer when nothing is broken.
+constexpr io::TimeNs kPublicationTime = 30 * io::kSecond;
+
 // What a step of the final phase may not do: fail.
 bool Must(Context* context, const absl::Status& status, std::string what) {
   if (status.ok()) return true;
@@ -27,8 +31,26 @@ bool Must(Context* context, const absl::Status& status, std::string what) {
   return false;
 }
 
+// Sets that were committed, though nobody has seen them published.
+Task<void> AwaitDueSets(Context* context, SimClient* auditor) {
+  const io::TimeNs deadline = context->now() + kPublicationTime;
+  while (true) {
+    co_await ListAndCheck(context, auditor);
+    const std::vector<const SetAttempt*> due = context->sets->Due();
+    if (due.empty() || context->judge->violated()) co_return;
+    if (context->now() >= deadline) {
+      context->judge->Violation(
+          absl::StrCat("set ", due[0]->path, " attempt ", due[0]->number,
+                       ": every rank has committed, but it is not published"));
+      co_return;
+    }
+    co_await io::SleepFor(context->world(), io::kSecond);
+  }
+}
+
 Task<void> CheckSets(Context* context, SimClient* auditor, Random* random) {
-  co_await ListAndCheck(context, auditor);
+  co_await AwaitDueSets(context, auditor);
+  if (context->judge->violated()) co_return;
   for (const std::string& path : context->sets->Paths()) {
     const uint32_t ranks = static_cast<uint32_t>(random->Between(1, 4));
     for (uint32_t rank = 0; rank < ranks; ++rank) {
