@@ -3,7 +3,8 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 
-.PHONY: demo test sim sim-hashes build packages packages-dev format lint bench test-asan test-tsan fuzz help
+.PHONY: demo test sim sim-hashes crash-points mutants build packages packages-dev format lint bench \
+  test-asan test-tsan fuzz help
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -64,6 +65,16 @@ sim-hashes: packages-dev
 	done
 	$(DEEP_STACK) python3 tests/sim/compare_hashes.py --jobs $(JOBS) --seeds $(if $(filter command line,$(origin SEEDS)),$(SEEDS),50) \
 	  $(foreach preset,$(HASH_PRESETS),build/$(preset)/tests/sim_campaign)
+
+## crash-points  every crash after every I/O operation of a save, an edit, a delete, a start
+crash-points: packages
+	cmake --preset release
+	cmake --build build/release --parallel $(JOBS) --target crash_points_test
+	tests/sim/crash_points/run_all.sh build/release/tests/crash_points_test $(JOBS)
+
+## mutants    breaks one safety rule at a time (MUTANTS="a b": only these): the simulator must notice each
+mutants: packages
+	python3 tests/mutants/run.py --jobs $(JOBS) $(MUTANTS)
 
 ## bench      figures, each as a ratio to its baseline in the same run
 bench: build-all

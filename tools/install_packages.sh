@@ -4,6 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 (($# > 0)) || set -- packages.txt
+for list in "$@"; do
+  [[ -r $list ]] || { echo "no list of packages: tools/$list" >&2; exit 2; }
+done
 missing=()
 while read -r name; do
   [[ -z $name || $name == \#* ]] && continue

@@ -6,6 +6,7 @@
 #include "client/blob/blob_reader.h"
 #include "client/blob/stripe_choice.h"
 #include "client/blob/stripe_writer.h"
+#include "format/base/fault_points.h"
 #include "format/extent/stripe.h"
 #include "format/wire/meta.pb.h"
 
@@ -36,7 +37,10 @@ Task<absl::Status> BlobWriter::EnsureBlob(io::TimeNs deadline) {
   CAIRN_CHECK(pool != nullptr && pool->stripe_bytes() == stripe_bytes_);
   // So that every row of the blob can still be chosen.
   const uint32_t left = format::kStripesPerBlobMax - next_stripe_;
-  if (blob_.value != 0 && left >= pool->stripe_width) {
+  // Not for every stripe: a commit has room for so many blobs only.
+  const bool early = next_stripe_ >= kStripesOfShortBlob &&
+                     CAIRN_FAULT_POINT("client.blob.new_one_early");
+  if (blob_.value != 0 && left >= pool->stripe_width && !early) {
     co_return absl::OkStatus();
   }
   wire::AllocateBlobsRequest request;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/blob/chunk_payload.h"
 #include "client/blob/degraded_reader.h"
+#include "format/base/fault_points.h"
 #include "format/wire/target.pb.h"
 
 namespace cairn::client {
@@ -133,6 +134,7 @@ Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read) {
     const absl::Status again =
         co_await GetChunkOnce(core, range.chunk, range.offset, read->to,
                               read->traffic_class, attempt, nullptr);
+    CAIRN_SOMETIMES(again.ok(), "client.read.second_ask_helped");
     if (again.ok()) co_return again;
   }
   co_return status;
@@ -142,6 +144,7 @@ Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read) {
 // shards to read.
 bool ShouldAsk(Core* core, ChunkId chunk) {
   if (!HasOtherShards(*core, chunk)) return true;
+  if (CAIRN_FAULT_POINT("client.read.around_at_once")) return false;
   const auto map = core->map();
   const absl::StatusOr<Place> place = PlaceOf(*map, chunk);
   if (!place.ok()) return true;
@@ -158,7 +161,9 @@ Task<absl::Status> ReadRound(Core* core, const ChunkRead* read, bool first) {
   }
   if (direct.ok()) co_return direct;
   if (first) CountFailure(core, chunk, direct);
-  co_return co_await ReadAround(core, read, std::move(direct));
+  absl::Status around = co_await ReadAround(core, read, std::move(direct));
+  CAIRN_SOMETIMES(around.ok(), "client.read.found_around");
+  co_return around;
 }
 
 }  // namespace
@@ -170,6 +175,8 @@ Task<absl::Status> ReadChunkRange(Core* core, ChunkRead read) {
   while (true) {
     absl::Status status =
         co_await ReadRound(core, &read, backoff.attempts() == 0);
+    CAIRN_SOMETIMES(status.ok() && backoff.attempts() > 0,
+                    "client.read.later_round");
     if (status.ok() || !MayPass(status)) co_return status;
     if (last.ok() || !absl::IsDeadlineExceeded(status)) last = status;
     ++core->counters()->retries;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "format/base/fault_points.h"
 #include "format/erasure/reed_solomon.h"
 
 namespace cairn::client {
@@ -67,6 +68,9 @@ std::vector<uint32_t> OtherShards(const Recovery& r) {
   for (uint32_t shard = 0; shard < r.pool->scheme.shards(); ++shard) {
     if (shard != wanted.shard) shards.push_back(shard);
   }
+  if (CAIRN_FAULT_POINT("client.read.last_shard_first")) {
+    std::reverse(shards.begin(), shards.end());
+  }
   std::stable_partition(shards.begin(), shards.end(), [&](uint32_t shard) {
     return !r.core->IsSilent(targets[shard]);
   });
@@ -85,6 +89,7 @@ Task<absl::Status> ReadAnotherCopy(Recovery* r) {
         r->core, copy, range.offset, r->read->to, r->read->traffic_class,
         AttemptDeadline(r->core, r->read->deadline), nullptr);
     if (status.ok()) {
+      CAIRN_SOMETIMES(r->causes.size() > 1, "client.read.third_copy");
       r->core->repairs()->bytes_decoded += range.length;
       co_return status;
     }
@@ -112,6 +117,7 @@ Task<absl::Status> LearnStripeBytes(Recovery* r) {
     }
     last = absl::DataLossError("impossible stripe length in a shard's record");
   }
+  CAIRN_SOMETIMES(true, "client.decode.length_unknown");
   // None answered; reading them again in turn names the causes.
   r->stripe_bytes = r->pool->stripe_bytes();
   co_return absl::OkStatus();
@@ -163,7 +169,9 @@ Task<void> FetchEnough(Recovery* r) {
   size_t next = 0;
   while (CountPresent(*r) < k && next < shards.size()) {
     io::Gate gate(r->core->env());
-    for (uint32_t missing = k - CountPresent(*r);
+    const uint32_t at_once =
+        CAIRN_FAULT_POINT("client.decode.one_by_one") ? 1 : k;
+    for (uint32_t missing = std::min(at_once, k - CountPresent(*r));
          missing > 0 && next < shards.size(); --missing) {
       gate.Spawn(FetchShard(r, shards[next++]));
     }
@@ -184,6 +192,10 @@ absl::Status DecodeInto(Recovery* r, io::Buffer* scratch) {
     from += part.size();
   }
   r->core->repairs()->bytes_decoded += r->read->range.length;
+  CAIRN_SOMETIMES(true, "client.decode.used_parity");
+  CAIRN_SOMETIMES(r->causes.size() > 1, "client.decode.two_gone");
+  CAIRN_SOMETIMES(r->stripe_bytes < r->pool->stripe_bytes(),
+                  "client.decode.short_stripe");
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include "client/blob/chunk_payload.h"
 #include "client/blob/parity.h"
 #include "client/blob/stripe_choice.h"
+#include "format/base/fault_points.h"
 #include "format/extent/stripe.h"
 #include "format/wire/target.pb.h"
 
@@ -73,6 +74,9 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
   ChunkSource source(chunk, &stripe->shards[shard]);
   io::CallOptions call;
   call.deadline = PutDeadline(*stripe);
+  if (CAIRN_FAULT_POINT("client.put.no_patience")) {
+    call.deadline = std::min(call.deadline, core->env()->NowNs() + kNoPatience);
+  }
   call.traffic_class = stripe->write->traffic_class;
   call.source = &source;
   ++core->counters()->calls;
@@ -136,6 +140,10 @@ Task<absl::Status> PutUntilDone(StripeInFlight* stripe, uint32_t shard,
   int corrupt_left = kPutCorruptRetries;
   while (stripe->going_on()) {
     absl::Status status = co_await PutOnce(stripe, shard, target);
+    CAIRN_SOMETIMES(status.ok() && backoff.attempts() > 0,
+                    "client.put.sent_again");
+    CAIRN_SOMETIMES(absl::IsDataLoss(status), "client.put.damaged_on_way");
+    if (status.ok() && CAIRN_FAULT_POINT("client.put.repeated")) continue;
     if (status.ok()) break;
     const bool repeat = WorthRepeating(status, &corrupt_left);
     if (!repeat && !absl::IsResourceExhausted(status)) co_return status;
@@ -222,6 +230,8 @@ Task<absl::StatusOr<StripeOutcome>> StripeWriter::Write(Core* core,
   CAIRN_CHECK(stripe.stripe_bytes > 0);
   CAIRN_CHECK(stripe.stripe_bytes <= stripe.pool->stripe_bytes());
   stripe.pg = stripe.pool->PgOf(write.blob, write.stripe);
+  CAIRN_SOMETIMES(stripe.stripe_bytes < stripe.pool->stripe_bytes(),
+                  "client.put.short_stripe");
   CutDataShards(&stripe);
   std::vector<io::Buffer> buffers;
   CAIRN_CO_RETURN_IF_ERROR(co_await MakeOtherShards(&stripe, &buffers));

@@ -8,6 +8,7 @@
 #include "client/blob/blob_writer.h"
 #include "client/checkpoint/rank_stream.h"
 #include "client/file/extents.h"
+#include "format/base/fault_points.h"
 #include "format/checkpoint/set_state.h"
 #include "format/wire/checkpoint.pb.h"
 
@@ -174,6 +175,7 @@ absl::Status Judge(const wire::WaitSetResponse& state) {
     case format::SetState::kOpen:
       return absl::UnavailableError(NameRanks(state));
     case format::SetState::kFenced:
+      CAIRN_SOMETIMES(true, "client.save.set_fenced");
       return absl::AbortedError("a newer attempt has taken over this set");
     case format::SetState::kFailed:
       return absl::FailedPreconditionError(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "format/base/fault_points.h"
 #include "format/base/status.h"
 
 namespace cairn::client {
@@ -33,6 +34,7 @@ Task<absl::StatusOr<RankStripe>> RankStream::Next(uint64_t size,
     if (!added.ok()) co_return added.status();
     if (*added == 0) break;
     offset_ += *added;
+    if (CAIRN_FAULT_POINT("client.save.short_stripe")) break;
   }
   // Close what ended here, zero-length tail included: checksums are complete.
   while (segment_ < file_->segments.size() &&
@@ -78,7 +80,9 @@ Task<absl::StatusOr<uint64_t>> RankStream::Stage(const RankItem* item,
                                                  uint64_t at, uint64_t length,
                                                  RankStripe* stripe,
                                                  TimeNs deadline) {
-  if (stripe->owned.buffers.size() >= kStagingBuffersMax) {
+  const bool enough = !stripe->owned.buffers.empty() &&
+                      CAIRN_FAULT_POINT("client.save.one_buffer");
+  if (stripe->owned.buffers.size() >= kStagingBuffersMax || enough) {
     co_return uint64_t{0};
   }
   const uint64_t size = std::min(length, format::kChunkBytesMax);

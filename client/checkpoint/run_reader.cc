@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/core/limits.h"
+#include "format/base/fault_points.h"
 
 namespace cairn::client {
 
@@ -110,6 +111,7 @@ Task<absl::Status> ReadScattered(Core* core, const format::ExtentMap* extents,
   io::Gate gate(core->env());
   for (const RangeRead& range : *ranges) {
     if (!range.scatter || !shared.failure.ok()) continue;
+    CAIRN_SOMETIMES(true, "client.load.scattered");
     io::Buffer buffer =
         co_await core->env()->pool()->Acquire(range.length, options->deadline);
     if (!buffer) {

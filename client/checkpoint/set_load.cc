@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/checkpoint/load_plan.h"
 #include "client/checkpoint/run_reader.h"
+#include "format/base/fault_points.h"
 #include "format/path/names.h"
 
 namespace cairn::client {
@@ -108,7 +109,10 @@ Task<absl::Status> LoadViews(Core* core, SetReader* set,
   for (const auto& [rank, runs] : *plan) {
     if (!load.failure.ok()) break;
     gate.Spawn(LoadFile(&load, rank, &runs));
-    if (gate.in_flight() >= kFilesInParallel) co_await gate.Close();
+    if (gate.in_flight() >= kFilesInParallel ||
+        CAIRN_FAULT_POINT("client.load.file_by_file")) {
+      co_await gate.Close();
+    }
   }
   co_await gate.Close();
   co_return load.failure;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/file/extents.h"
+#include "format/base/fault_points.h"
 #include "format/checkpoint/set_state.h"
 #include "format/path/names.h"
 #include "format/wire/meta.pb.h"
@@ -59,7 +60,10 @@ Task<absl::StatusOr<std::unique_ptr<SetReader>>> SetReader::Open(
 Task<absl::StatusOr<Entries>> SetReader::Block(uint32_t block,
                                                TimeNs deadline) {
   const auto kept = blocks_.find(block);
-  if (kept != blocks_.end()) co_return kept->second;
+  if (kept != blocks_.end() &&
+      !CAIRN_FAULT_POINT("client.load.block_forgotten")) {
+    co_return kept->second;
+  }
   wire::GetManifestRequest request;
   request.set_inode(inode_);
   request.set_first_block(block);

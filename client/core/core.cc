@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "format/base/fault_points.h"
 #include "format/path/errors.h"
 #include "format/wire/common.pb.h"
 
@@ -111,8 +112,10 @@ Task<void> Core::RenewLoop() {
     wire::RenewSessionRequest request;
     request.set_session(session_);
     // A lost session shows in the next mutation, with the server's words.
+    if (CAIRN_FAULT_POINT("client.session.renewal_skipped")) continue;
     auto renewed = co_await Query<wire::RenewSessionResponse>(
         Method::kRenewSession, request, env_->NowNs() + pause);
+    CAIRN_SOMETIMES(!renewed.ok(), "client.session.renewal_failed");
     if (renewed.ok() && renewed->map_epoch() > map_->epoch.value) {
       (void)co_await RefreshMap(env_->NowNs() + pause);
     }
@@ -155,6 +158,9 @@ Task<absl::StatusOr<std::string>> Core::CallMeta(Method method,
     call.deadline = deadline - now > kMetaAttemptTimeout && deadline > now
                         ? now + kMetaAttemptTimeout
                         : deadline;
+    if (CAIRN_FAULT_POINT("client.meta.no_patience")) {
+      call.deadline = std::min(call.deadline, now + kNoPatience);
+    }
     ++counters_.calls;
     absl::StatusOr<std::string> answer =
         co_await meta_->Call(method, body, call);
@@ -162,9 +168,13 @@ Task<absl::StatusOr<std::string>> Core::CallMeta(Method method,
     const bool lost = code == absl::StatusCode::kUnavailable ||
                       (code == absl::StatusCode::kDeadlineExceeded &&
                        env_->NowNs() < deadline);
+    CAIRN_SOMETIMES(!lost && backoff.attempts() > 0,
+                    "client.meta.answered_later");
+    if (answer.ok() && CAIRN_FAULT_POINT("client.meta.asked_again")) continue;
     if (!lost) co_return answer;
     ++counters_.retries;
     if (!co_await backoff.Pause()) {
+      CAIRN_SOMETIMES(true, "client.meta.gave_up");
       co_return GaveUp(options_, method, backoff.attempts(), answer.status());
     }
   }
@@ -227,6 +237,7 @@ bool Core::MayAsk(format::TargetId target) {
   const auto silent = silent_.find(target);
   if (silent == silent_.end()) return true;
   const TimeNs now = env_->NowNs();
+  CAIRN_SOMETIMES(now < silent->second, "client.read.silent_target_spared");
   if (now < silent->second) return false;
   silent->second = now + kSilentTargetPause;  // Others wait for the answer.
   return true;

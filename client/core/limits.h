@@ -39,6 +39,10 @@ static_assert(kSilentTargetDivisor > kChunkAttemptDivisor,
 inline constexpr io::TimeNs kSilentTargetPause = 10 * io::kSecond;
 // New stripes go around a target that was full for so long.
 inline constexpr io::TimeNs kFullTargetPause = 30 * io::kSecond;
+// Of the fault points that give an attempt up almost at once.
+inline constexpr io::TimeNs kNoPatience = 2 * io::kMillisecond;
+// Of the fault point that gives a blob up early: no commit can have too many.
+inline constexpr uint32_t kStripesOfShortBlob = 4;
 // Pause between attempts: doubles from the first to the second value.
 inline constexpr io::TimeNs kRetryPauseMin = 5 * io::kMillisecond;
 inline constexpr io::TimeNs kRetryPauseMax = 1 * io::kSecond;

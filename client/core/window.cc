@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
+
 namespace cairn::client {
 
 namespace {
@@ -23,7 +25,10 @@ io::Task<bool> AdaptiveWindow::Acquire(uint64_t bytes, io::TimeNs deadline) {
     if (turn != io::WaitResult::kWoken) co_return false;
   }
   io::WaitResult woke = io::WaitResult::kWoken;
-  while (woke == io::WaitResult::kWoken && !Fits(bytes)) {
+  const bool alone = CAIRN_FAULT_POINT("client.window.one_at_a_time");
+  while (woke == io::WaitResult::kWoken &&
+         (alone ? in_flight_ > 0 : !Fits(bytes))) {
+    CAIRN_SOMETIMES(!alone, "client.window.waited");
     woke = co_await room_.Wait(deadline);
   }
   if (woke == io::WaitResult::kWoken) in_flight_ += bytes;

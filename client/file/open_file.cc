@@ -7,6 +7,7 @@
 #include "client/blob/blob_reader.h"
 #include "client/file/extents.h"
 #include "client/file/turn.h"
+#include "format/base/fault_points.h"
 
 namespace cairn::client {
 
@@ -64,6 +65,7 @@ Task<absl::Status> OpenFile::WriteThrough(uint64_t offset,
                                           TimeNs deadline) {
   const uint64_t stripe = writer_->stripe_bytes();
   if (!buffer_.empty() && offset != buffer_offset_ + buffer_.size()) {
+    CAIRN_SOMETIMES(true, "client.file.written_elsewhere");
     CAIRN_CO_RETURN_IF_ERROR(co_await FlushBuffer(deadline));
   }
   while (!from.empty()) {
@@ -81,7 +83,8 @@ Task<absl::Status> OpenFile::WriteThrough(uint64_t offset,
     buffer_.append(reinterpret_cast<const char*>(from.data()), take);
     from = from.subspan(take);
     offset += take;
-    if (buffer_.size() == stripe) {
+    if (buffer_.size() == stripe ||
+        CAIRN_FAULT_POINT("client.file.short_stripe")) {
       CAIRN_CO_RETURN_IF_ERROR(co_await FlushBuffer(deadline));
     }
   }
@@ -132,6 +135,7 @@ Task<absl::Status> OpenFile::Fsync() {
 Task<absl::Status> OpenFile::Publish(TimeNs deadline) {
   // What failed to be written or committed has left the writer: it would look
   // as if all were published.
+  CAIRN_SOMETIMES(!failure_.ok(), "client.file.failure_kept");
   if (!failure_.ok()) co_return failure_;
   CAIRN_CO_RETURN_IF_ERROR(co_await DrainAll(deadline));
   if (!dirty_) co_return absl::OkStatus();
@@ -278,6 +282,7 @@ std::vector<ExtentRead> PlanReads(const format::ExtentMap& extents,
   std::vector<ExtentRead> reads;
   uint64_t at = offset;
   for (const Extent& extent : extents.Find(offset, to.size())) {
+    CAIRN_SOMETIMES(extent.file_offset > at, "client.file.hole_read");
     std::memset(to.data() + (at - offset), 0, extent.file_offset - at);
     ExtentRead read;
     read.extent = extent;

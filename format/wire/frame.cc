@@ -116,14 +116,14 @@ void FillTrailer(MutableBytes trailer, absl::StatusCode status,
 
 absl::Status TrailerStatus(ConstBytes trailer) {
   if (trailer.size() < 8 || trailer.size() % 8 != 0) {
-    return Malformed("trailer");
+    return absl::UnavailableError("malformed frame: trailer");
   }
   const uint64_t code = LoadLe<uint64_t>(trailer.data());
   if (code == 0) return absl::OkStatus();
   const auto status = static_cast<absl::StatusCode>(code);
   if (status != absl::StatusCode::kDataLoss &&
       status != absl::StatusCode::kUnavailable) {
-    return Malformed("trailer status");
+    return absl::UnavailableError("malformed frame: trailer status");
   }
   return absl::Status(status, "the sender failed while it sent the payload");
 }

@@ -87,8 +87,9 @@ void FillTrailer(MutableBytes trailer, absl::StatusCode status,
                  std::span<const uint64_t> checksums);
 
 // OK: the sender stands by its payload. Otherwise the sender's status code;
-// kDataLoss if the trailer is no trailer, or has a status that no sender gives
-// (no checksum covers it: a flipped bit must not pass for a verdict).
+// kUnavailable (send it again) if the trailer is no trailer, or has a status
+// that no sender gives: no checksum covers it, and a flipped bit must not pass
+// for the sender's word that data is lost.
 absl::Status TrailerStatus(ConstBytes trailer);
 
 // How many checksums a trailer holds; 0 if it is no trailer.

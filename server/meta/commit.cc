@@ -1,6 +1,7 @@
 // The half of Extents that changes files.
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "format/path/errors.h"
 #include "server/meta/extents.h"
 #include "server/meta/inodes.h"
@@ -66,6 +67,7 @@ io::Task<absl::StatusOr<wire::CommitExtentsResponse>> Extents::CommitIn(
   if (!record.ok()) co_return record.status();
   CAIRN_CO_RETURN_IF_ERROR(CheckWritable(*record, inode));
   if (record->trimming()) {
+    CAIRN_SOMETIMES(true, "meta.commit.trimmed_first");
     CAIRN_CO_RETURN_IF_ERROR(co_await FinishTrim(inode));
     co_return Conflict();
   }
@@ -79,7 +81,9 @@ io::Task<absl::StatusOr<wire::CommitExtentsResponse>> Extents::CommitIn(
     const absl::StatusOr<uint64_t> filled =
         co_await Fill(txn, &update, extents, 0);
     if (!filled.ok()) co_return filled.status();
-    if (*filled < TotalBytes(extents)) {
+    const bool in_parts =
+        !request->append() && CAIRN_FAULT_POINT("meta.commit.in_parts");
+    if (*filled < TotalBytes(extents) || in_parts) {
       if (request->append()) {
         co_return absl::InvalidArgumentError(
             "an append of so many extents in so many blobs does not fit in "

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "format/base/fault_points.h"
+
 namespace cairn::server {
 
 namespace store = ::cairn::store;
@@ -15,6 +17,7 @@ io::Task<absl::StatusOr<uint64_t>> IdAllocator::Next(CounterId counter,
   while (range.next == range.end) {
     if (range.refilling) {
       co_await range.refilled->Wait();
+      CAIRN_SOMETIMES(true, "meta.ids.refill_awaited");
       continue;
     }
     range.refilling = true;
@@ -24,7 +27,9 @@ io::Task<absl::StatusOr<uint64_t>> IdAllocator::Next(CounterId counter,
     range.refilled->Set();
     if (!first.ok()) co_return first.status();
     range.next = *first;
-    range.end = *first + kIdsPerRange;
+    // What is not given out of a range is lost, as by a crash.
+    const bool only_one = CAIRN_FAULT_POINT("meta.ids.range_of_one");
+    range.end = *first + (only_one ? 1 : kIdsPerRange);
   }
   co_return range.next++;
 }
@@ -141,9 +146,13 @@ io::Task<absl::Status> RunTxn(Core* core, TxnBody body) {
     co_await Backoff(core, attempt);
     Txn txn(core->kv);
     absl::Status status = co_await body(&txn);
+    if (!status.ok()) status = co_await txn.Confirm(std::move(status));
     if (IsConflict(status)) continue;
+    CAIRN_SOMETIMES(absl::IsUnavailable(failed) && status.ok(),
+                    "meta.txn.unknown_looked_up");
     if (!status.ok() || !txn.HasWrites()) co_return status;
     failed = ToStatus(co_await txn.Commit());
+    CAIRN_SOMETIMES(failed.ok() && attempt > 0, "meta.txn.repeated");
     // After an unknown outcome the body finds out: it reads before it writes.
     if (!IsConflict(failed) && !absl::IsUnavailable(failed)) co_return failed;
   }

@@ -159,6 +159,7 @@ io::Task<absl::StatusOr<Response>> ReadOp(
     co_await Backoff(core, attempt);
     Txn txn(core->kv);
     absl::StatusOr<Response> response = co_await (owner->*body)(&txn, &request);
+    if (!response.ok()) response = co_await txn.Confirm(response.status());
     if (IsConflict(response.status())) continue;
     CAIRN_CO_RETURN_IF_ERROR(
         co_await core->kv->AwaitDurable(txn.read_sequence()));

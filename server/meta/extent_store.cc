@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "format/base/fault_points.h"
+
 namespace cairn::server {
 
 using format::BlobId;
@@ -42,6 +44,8 @@ void Insert(const Extent& extent, Extents* map) {
 // What is left of `old` in front of and behind [begin, end).
 void KeepOutside(const Extent& old, uint64_t begin, uint64_t end,
                  Extents* map) {
+  CAIRN_SOMETIMES(old.file_offset < begin && old.file_end() > end,
+                  "meta.extents.cut_in_the_middle");
   if (old.file_offset < begin) {
     Extent left = old;
     left.length = begin - old.file_offset;
@@ -67,6 +71,7 @@ void Overlay(Extent extent, Extents* map) {
   }
   const auto before = map->find(extent.file_offset);
   if (before != map->end() && format::Continues(before->second, extent)) {
+    CAIRN_SOMETIMES(true, "meta.extents.joined");
     const uint64_t joined = before->second.length;
     extent.file_offset -= joined;
     extent.blob_offset -= joined;
@@ -105,10 +110,13 @@ io::Task<absl::StatusOr<std::vector<Extent>>> LoadExtents(
 io::Task<absl::StatusOr<uint64_t>> ExtentUpdate::Write(Txn* txn,
                                                        Extent extent) {
   CAIRN_CHECK(extent.length > 0);
+  // Two at least: the first may only touch.
+  const uint32_t most =
+      CAIRN_FAULT_POINT("meta.extents.page_of_two") ? 2 : kExtentsFreedPerTxn;
   const absl::StatusOr<std::vector<Extent>> loaded = co_await LoadExtents(
-      txn, inode_, extent.file_offset, extent.length, kExtentsFreedPerTxn);
+      txn, inode_, extent.file_offset, extent.length, most);
   if (!loaded.ok()) co_return loaded.status();
-  if (loaded->size() == kExtentsFreedPerTxn) {
+  if (loaded->size() == most) {
     // Perhaps there are more: go as far as we have seen.
     const uint64_t seen = loaded->back().file_end();
     if (seen <= extent.file_offset) co_return uint64_t{0};
@@ -132,18 +140,22 @@ io::Task<absl::StatusOr<uint64_t>> ExtentUpdate::Write(Txn* txn,
 
 io::Task<absl::StatusOr<bool>> ExtentUpdate::Trim(Txn* txn, uint64_t size) {
   CAIRN_CHECK(!changes());
-  const absl::StatusOr<std::vector<Extent>> loaded = co_await LoadExtents(
-      txn, inode_, size, ~uint64_t{0} - size, kExtentsFreedPerTxn);
+  const uint32_t most =
+      CAIRN_FAULT_POINT("meta.trim.page_of_two") ? 2 : kExtentsFreedPerTxn;
+  const absl::StatusOr<std::vector<Extent>> loaded =
+      co_await LoadExtents(txn, inode_, size, ~uint64_t{0} - size, most);
   if (!loaded.ok()) co_return loaded.status();
   for (const Extent& old : *loaded) {
     if (old.file_end() <= size) continue;  // Only touches.
     before_[old.file_end()] = old;
     if (old.file_offset >= size) continue;
+    CAIRN_SOMETIMES(true, "meta.trim.cut_inside");
     Extent left = old;
     left.length = size - old.file_offset;
     Insert(left, &after_);
   }
-  co_return loaded->size() == kExtentsFreedPerTxn;
+  CAIRN_SOMETIMES(loaded->size() == most, "meta.trim.in_pages");
+  co_return loaded->size() == most;
 }
 
 std::map<BlobId, int64_t> ExtentUpdate::ReferenceDeltas() const {
@@ -208,6 +220,7 @@ io::Task<absl::Status> ExtentUpdate::Finish(Txn* txn) {
     if (count == 0) {
       txn->Delete(key);
       txn->Put(format::GarbageKey(due, blob), store::Garbage());
+      CAIRN_SOMETIMES(true, "meta.extents.blob_released");
       continue;
     }
     record.set_extents(static_cast<uint64_t>(count));

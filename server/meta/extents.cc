@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "format/base/fault_points.h"
 #include "format/path/errors.h"
 #include "server/meta/inodes.h"
 
@@ -94,6 +95,7 @@ io::Task<absl::StatusOr<wire::GetExtentsResponse>> Extents::GetIn(
   // Still the same file content: else the scan may mix two states.
   const absl::StatusOr<store::Inode> again = co_await GetInode(txn, inode);
   if (!again.ok()) co_return again.status();
+  CAIRN_SOMETIMES(txn->torn(), "meta.extents.torn_read");
   if (txn->torn()) co_return Conflict();
 
   for (const Extent& extent : *extents) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "spdlog/spdlog.h"
 
 namespace cairn::server {
@@ -25,8 +26,10 @@ io::Task<absl::StatusOr<bool>> Garbage::Pass() {
   const format::KeyRange all = format::RangeOf(KeyKind::kGarbage, {});
   const std::string due =
       format::GarbageKey(core_->clock.NowMs() + 1, BlobId(0));
+  const uint32_t most =
+      CAIRN_FAULT_POINT("meta.garbage.one_by_one") ? 1 : kGarbagePerPass;
   const absl::StatusOr<std::vector<KvPair>> page =
-      co_await core_->kv->Scan(all.begin, due, kGarbagePerPass);
+      co_await core_->kv->Scan(all.begin, due, most);
   if (!page.ok()) co_return page.status();
   std::vector<Doomed> doomed;
   for (const KvPair& pair : *page) {
@@ -51,7 +54,7 @@ io::Task<absl::StatusOr<bool>> Garbage::Pass() {
   std::set<BlobId> unconfirmed = co_await Order(doomed);
   CAIRN_CO_RETURN_IF_ERROR(
       co_await Settle(std::move(doomed), std::move(unconfirmed)));
-  co_return page->size() == kGarbagePerPass;
+  co_return page->size() == most;
 }
 
 io::Task<absl::StatusOr<bool>> Garbage::HasReference(Txn* txn, BlobId blob) {
@@ -79,6 +82,8 @@ io::Task<absl::Status> Garbage::Doom(Txn* txn, Doomed item, bool* doomed) {
     co_return absl::OkStatus();
   }
   if (!record->has_value() || *used) {
+    CAIRN_SOMETIMES(*used, "meta.garbage.still_used");
+    CAIRN_SOMETIMES(!record->has_value(), "meta.garbage.gone_before");
     // Deleted by an earlier entry, or in use (again): losing that reference
     // brings it up once more.
     txn->Delete(item.key);
@@ -137,7 +142,12 @@ io::Task<std::set<BlobId>> Garbage::Order(std::vector<Doomed> doomed) {
     }
     const absl::Status ordered =
         co_await orders_->DeleteBlobs(target, blobs, sequence);
+    if (CAIRN_FAULT_POINT("meta.garbage.ordered_again")) {
+      unconfirmed.insert(blobs.begin(), blobs.end());
+      continue;
+    }
     if (ordered.ok()) continue;
+    CAIRN_SOMETIMES(true, "meta.garbage.order_failed");
     spdlog::warn("metadata: target {} did not delete {} blobs: {}",
                  target.value, blobs.size(), StdText(ordered.message()));
     unconfirmed.insert(blobs.begin(), blobs.end());
@@ -158,6 +168,7 @@ io::Task<absl::Status> Garbage::Settle(std::vector<Doomed> doomed,
       if (unconfirmed.contains(item.blob)) {
         txn.Put(format::GarbageKey(retry, item.blob), store::Garbage());
       } else {
+        CAIRN_SOMETIMES(true, "meta.garbage.freed");
         txn.Delete(format::BlobKey(item.blob));
       }
     }

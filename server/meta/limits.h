@@ -42,6 +42,11 @@ static_assert(kKvReserveBytes >=
 // on meanwhile, and a mark after each would double the disk's flushes.
 inline constexpr uint64_t kMarkIntervalNs = 10'000'000;
 
+// What fault points wait: a mark that is written late, an answer that is.
+inline constexpr uint64_t kLateCommitNs = 50'000'000;
+// Long enough for a newer attempt to come in between.
+inline constexpr uint64_t kLatePublicationNs = 500'000'000;
+
 // How far an operator's "accept the loss" moves the sequence past the newest
 // mark: more than any commits that can have been in flight or unmarked.
 inline constexpr uint64_t kKvSequenceGap = 1ULL << 24;

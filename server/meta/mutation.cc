@@ -1,4 +1,5 @@
 // The half of Sessions that makes mutations take effect at most once.
+#include "format/base/fault_points.h"
 #include "server/meta/sessions.h"
 
 namespace cairn::server {
@@ -51,6 +52,7 @@ io::Task<absl::Status> Sessions::Enter(wire::MutationId id) {
   }
   while (true) {
     Session* const session = FindLive(SessionId(id.session()));
+    CAIRN_SOMETIMES(session == nullptr, "meta.mutation.session_lost");
     if (session == nullptr) co_return Lost(id.session());
     session->deadline = core_->env->NowNs() + core_->options.lease_ns;
     // A delayed copy of a request whose answer the client has: doing it again
@@ -61,7 +63,8 @@ io::Task<absl::Status> Sessions::Enter(wire::MutationId id) {
     }
     const auto twin = session->in_flight.find(id.request());
     if (twin == session->in_flight.end()) {
-      if (session->in_flight.size() >= kMutationsInFlightMax) {
+      if (session->in_flight.size() >= kMutationsInFlightMax ||
+          CAIRN_FAULT_POINT("meta.mutation.too_many")) {
         co_return absl::UnavailableError(
             "too many requests of one session at once; try again");
       }
@@ -72,6 +75,7 @@ io::Task<absl::Status> Sessions::Enter(wire::MutationId id) {
     }
     const std::shared_ptr<io::Event> done = twin->second;
     co_await done->Wait();
+    CAIRN_SOMETIMES(true, "meta.mutation.twin_awaited");
   }
 }
 
@@ -103,6 +107,8 @@ io::Task<absl::StatusOr<std::string>> Sessions::RunAttempts(wire::MutationId id,
   for (; attempt.number < kTxnAttemptsMax; ++attempt.number) {
     co_await Backoff(core_, attempt.number);
     absl::StatusOr<std::string> response = co_await RunOnce(&attempt);
+    CAIRN_SOMETIMES(response.ok() && attempt.number > 0,
+                    "meta.mutation.repeated");
     if (response.ok()) co_return response;
     if (IsConflict(response.status())) continue;
     // The result record tells, at the next try, whether it happened.
@@ -123,13 +129,16 @@ io::Task<absl::StatusOr<std::string>> Sessions::RunOnce(Attempt* attempt) {
   if (session == nullptr) co_return Lost(id.value);
 
   Txn txn(core_->kv);
-  if (attempt->number == 0 && !session->results.contains(request)) {
+  const bool look_up = CAIRN_FAULT_POINT("meta.mutation.result_looked_up");
+  if (attempt->number == 0 && !session->results.contains(request) && !look_up) {
     txn.Expect(result_key, 0);  // All stored results are known: no read.
   } else {
     const absl::StatusOr<std::optional<store::Result>> stored =
         co_await txn.Get<store::Result>(result_key);
     if (!stored.ok()) co_return stored.status();
     if (stored->has_value()) {
+      CAIRN_SOMETIMES(attempt->number == 0, "meta.mutation.answered_before");
+      CAIRN_SOMETIMES(attempt->number > 0, "meta.commit.unknown_resolved");
       for (const auto& hook : std::exchange(attempt->unknown_hooks, {})) hook();
       CAIRN_CO_RETURN_IF_ERROR(
           co_await core_->kv->AwaitDurable(txn.read_sequence()));
@@ -137,7 +146,8 @@ io::Task<absl::StatusOr<std::string>> Sessions::RunOnce(Attempt* attempt) {
     }
   }
 
-  const absl::StatusOr<std::string> response = co_await attempt->body(&txn);
+  absl::StatusOr<std::string> response = co_await attempt->body(&txn);
+  if (!response.ok()) response = co_await txn.Confirm(response.status());
   if (IsConflict(response.status())) co_return response;
   if (!response.ok() || !txn.HasWrites()) {
     // Also an error says something about the state: only about a durable one.
@@ -148,6 +158,9 @@ io::Task<absl::StatusOr<std::string>> Sessions::RunOnce(Attempt* attempt) {
   CAIRN_CO_RETURN_IF_ERROR(ExpectLive(id, &txn));
   AddResult(attempt->id, *response, &txn);
   const absl::StatusOr<uint64_t> committed = co_await txn.Commit();
+  if (committed.ok() && CAIRN_FAULT_POINT("meta.mutation.late_answer")) {
+    co_await io::SleepFor(core_->env, kLateCommitNs);
+  }
   if (committed.ok()) co_return response;
   if (absl::IsUnavailable(committed.status())) {
     attempt->unknown_hooks = txn.TakeHooks();
@@ -165,9 +178,12 @@ void Sessions::AddResult(const wire::MutationId& id,
   txn->Put(format::ResultKey(SessionId(id.session()), id.request()), result);
 
   std::vector<uint64_t> forgotten;
+  const size_t most = CAIRN_FAULT_POINT("meta.mutation.results_kept")
+                          ? 0
+                          : kResultsForgottenPerTxn;
   for (const uint64_t old : session->results) {
     if (old >= session->done_below || txn->ops() + 1 >= kKvOpsMax ||
-        forgotten.size() == kResultsForgottenPerTxn) {
+        forgotten.size() == most) {
       break;
     }
     txn->Delete(format::ResultKey(SessionId(id.session()), old));

@@ -1,4 +1,5 @@
 // Changing attributes, truncation among them.
+#include "format/base/fault_points.h"
 #include "format/path/errors.h"
 #include "server/meta/namespace.h"
 
@@ -12,7 +13,7 @@ io::Task<absl::StatusOr<wire::SetAttrResponse>> Namespace::SetAttr(
   const InodeId inode(request.inode());
   const absl::StatusOr<wire::SetAttrResponse> response = co_await MutateOp(
       sessions_, this, &Namespace::SetAttrIn, std::move(request));
-  if (response.ok() && truncates) {
+  if (response.ok() && truncates && !CAIRN_FAULT_POINT("meta.trim.left_over")) {
     // The answer does not depend on it: what is left over is trimmed before
     // the file grows again, or with the file.
     const absl::Status trimmed = co_await extents_->FinishTrim(inode);
@@ -67,6 +68,7 @@ io::Task<absl::Status> Namespace::SetSize(Txn* txn, InodeId inode,
     co_return absl::InvalidArgumentError("the file would be too large");
   }
   if (record->trimming()) {
+    CAIRN_SOMETIMES(true, "meta.trim.finished_first");
     CAIRN_CO_RETURN_IF_ERROR(co_await extents_->FinishTrim(inode));
     co_return Conflict();
   }

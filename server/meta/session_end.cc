@@ -1,6 +1,7 @@
 // The half of Sessions that ends them: expiry, fencing and reclaiming.
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "server/meta/sessions.h"
 #include "spdlog/spdlog.h"
 
@@ -19,6 +20,7 @@ io::Task<void> Sessions::ExpireLoop() {
     const io::TimeNs now = core_->env->NowNs();
     if (now - last > core_->options.tick_ns + core_->options.lease_ns / 2) {
       // This process stood still: clients could not renew meanwhile.
+      CAIRN_SOMETIMES(true, "meta.session.loop_stood_still");
       spdlog::warn("metadata: the loop stood still for {} ms; leases extended",
                    (now - last) / io::kMillisecond);
       for (auto& [id, session] : sessions_) {
@@ -41,12 +43,17 @@ io::Task<void> Sessions::ExpireDue() {
     }
   }
   for (const uint64_t id : due) {
+    if (CAIRN_FAULT_POINT("meta.session.fenced_late")) {
+      co_await io::SleepFor(core_->env, kLateCommitNs, &core_->stopping);
+    }
     const auto place = sessions_.find(id);
     // It may have renewed while we waited for another one's fence.
     if (place == sessions_.end() ||
         place->second.deadline > core_->env->NowNs()) {
+      CAIRN_SOMETIMES(true, "meta.session.renewed_in_time");
       continue;
     }
+    CAIRN_SOMETIMES(true, "meta.session.lease_over");
     spdlog::info("metadata: lease of session {} ({}) is over", id,
                  place->second.client);
     if ((co_await Fence(id)).ok()) fenced.push_back(id);
@@ -88,6 +95,7 @@ io::Task<void> Sessions::Reclaim(uint64_t session) {
   }
   reclaiming_.erase(session);
   if (!status.ok()) {  // The expiry loop comes back to it.
+    CAIRN_SOMETIMES(true, "meta.session.reclaimed_later");
     spdlog::warn("metadata: reclaiming session {}: {}", session,
                  StdText(status.message()));
     co_return;
@@ -126,8 +134,10 @@ io::Task<absl::Status> Sessions::DisownPage(Txn* txn, uint64_t session) {
   constexpr uint32_t kBlobsPerTxn = 24;  // Four operations each.
   const format::KeyRange owned =
       format::RangeOf(KeyKind::kOwnedBlob, {session});
+  const uint32_t most =
+      CAIRN_FAULT_POINT("meta.session.disowned_one_by_one") ? 1 : kBlobsPerTxn;
   const absl::StatusOr<std::vector<KvPair>> page =
-      co_await txn->Scan(owned.begin, owned.end, kBlobsPerTxn);
+      co_await txn->Scan(owned.begin, owned.end, most);
   if (!page.ok()) co_return page.status();
   const uint64_t due = core_->clock.NowMs() + core_->options.orphan_grace_ms;
   for (const KvPair& pair : *page) {
@@ -147,6 +157,7 @@ io::Task<absl::Status> Sessions::DisownPage(Txn* txn, uint64_t session) {
         co_await txn->Scan(references.begin, references.end, 1);
     if (!found.ok()) co_return found.status();
     if (found->empty()) {
+      CAIRN_SOMETIMES(true, "meta.session.left_orphan");
       txn->Put(format::GarbageKey(due, blob), store::Garbage());
     }
   }

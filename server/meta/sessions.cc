@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
+
 namespace cairn::server {
 
 using format::BlobId;
@@ -69,6 +71,7 @@ io::Task<absl::StatusOr<wire::OpenSessionResponse>> Sessions::Open(
   while (true) {
     const auto known = by_nonce_.find(nonce);
     if (known != by_nonce_.end()) {
+      CAIRN_SOMETIMES(true, "meta.session.opened_again");
       Session* const session = FindLive(SessionId(known->second));
       if (session == nullptr) co_return Lost(known->second);
       session->deadline = core_->env->NowNs() + core_->options.lease_ns;
@@ -82,6 +85,7 @@ io::Task<absl::StatusOr<wire::OpenSessionResponse>> Sessions::Open(
     if (twin == opening_.end()) break;
     const std::shared_ptr<io::Event> done = twin->second;
     co_await done->Wait();
+    CAIRN_SOMETIMES(true, "meta.session.twin_awaited");
   }
   const auto done = std::make_shared<io::Event>(core_->env);
   opening_[nonce] = done;
@@ -108,9 +112,14 @@ io::Task<absl::StatusOr<wire::OpenSessionResponse>> Sessions::MakeSession(
     committed = co_await PutSession(id, &request);
   }
   if (IsConflict(committed.status())) co_return TooBusy();
+  CAIRN_SOMETIMES(absl::IsUnavailable(committed.status()),
+                  "meta.session.open_unknown");
   // Of unknown outcome: a session without a client, whose lease is over.
   if (absl::IsUnavailable(committed.status())) sessions_[id] = Session();
   if (!committed.ok()) co_return committed.status();
+  if (CAIRN_FAULT_POINT("meta.session.opened_late")) {
+    co_await io::SleepFor(core_->env, kLateCommitNs);
+  }
 
   Session session;
   session.client = request.client();

@@ -1,6 +1,7 @@
 // A rank's commit: its file, its part of the manifest, its place in the set.
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "server/meta/sets.h"
 
 namespace cairn::server {
@@ -87,6 +88,7 @@ io::Task<absl::StatusOr<store::Rank>> Sets::GuardRank(
   if (!record.ok()) co_return record.status();
   if (!record->has_value() || (*record)->attempt() != request->attempt() ||
       (*record)->state() == static_cast<uint32_t>(SetState::kFenced)) {
+    CAIRN_SOMETIMES(true, "meta.set.commit_fenced");
     co_return absl::AbortedError(
         absl::StrCat("attempt ", request->attempt(), " of set ", set.value,
                      " is fenced: a newer one was opened, or it was removed"));
@@ -134,7 +136,8 @@ io::Task<absl::StatusOr<wire::CommitRankResponse>> Sets::CommitIn(
   CAIRN_CO_RETURN_IF_ERROR(co_await ClearFile(request, file));
 
   const bool small = extents.size() <= kExtentsInOneTxnMax &&
-                     PiecesOf(request->manifest_part()) == 1;
+                     PiecesOf(request->manifest_part()) == 1 &&
+                     !CAIRN_FAULT_POINT("meta.set.staged_commit");
   if (small) {
     ExtentUpdate update(core_, file);
     const absl::StatusOr<uint64_t> filled =
@@ -150,6 +153,7 @@ io::Task<absl::StatusOr<wire::CommitRankResponse>> Sets::CommitIn(
   } else {
     CAIRN_CO_RETURN_IF_ERROR(co_await StageExtents(request, file));
     CAIRN_CO_RETURN_IF_ERROR(co_await StagePieces(request));
+    if (CAIRN_FAULT_POINT("meta.set.staged_twice")) co_return Conflict();
   }
   PutFile(txn, request, &*rank);
   txn->OnCommit([this, set, index = request->rank()] {
@@ -198,6 +202,7 @@ io::Task<absl::Status> Sets::ClearFile(const wire::CommitRankRequest* request,
       co_await core_->kv->Scan(range.begin, range.end, 1);
   if (!first.ok()) co_return first.status();
   bool more = !first->empty();
+  CAIRN_SOMETIMES(more, "meta.set.staged_before");
   while (more) {
     TxnBody body = [this, request, file, out = &more](Txn* txn) {
       return ClearPage(txn, request, file, out);

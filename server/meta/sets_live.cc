@@ -1,4 +1,5 @@
 // What memory knows of open sets: which ranks have committed, who waits.
+#include "format/base/fault_points.h"
 #include "server/meta/sets.h"
 #include "spdlog/spdlog.h"
 
@@ -63,6 +64,8 @@ io::Task<absl::StatusOr<std::shared_ptr<Sets::Live>>> Sets::FindLive(
   }
   live->loaded.Set();
   if (!loaded.ok()) co_return loaded;
+  CAIRN_SOMETIMES(open && live->count == world_size,
+                  "meta.set.publish_resumed");
   if (open && live->count == world_size) StartPublish(set);
   co_return live;
 }
@@ -178,6 +181,7 @@ io::Task<absl::Status> Sets::AbandonIn(Txn* txn, InodeId set) {
       (*record)->state() != static_cast<uint32_t>(SetState::kOpen)) {
     co_return absl::OkStatus();
   }
+  CAIRN_SOMETIMES(true, "meta.set.given_up");
   FenceSet(txn, set, **record, "given up: all of its writers are gone");
   co_return absl::OkStatus();
 }

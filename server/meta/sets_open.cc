@@ -1,4 +1,5 @@
 // Opening sets and claiming ranks.
+#include "format/base/fault_points.h"
 #include "format/path/names.h"
 #include "server/meta/sets.h"
 
@@ -129,6 +130,7 @@ io::Task<absl::StatusOr<wire::OpenSetResponse>> Sets::OpenIn(
   if (!record.ok()) co_return record.status();
   if (!record->has_value()) co_return Conflict();
   if ((*record)->attempt() > request->attempt()) {
+    CAIRN_SOMETIMES(true, "meta.set.older_attempt");
     co_return absl::AbortedError(
         absl::StrCat("attempt ", (*record)->attempt(), " of ", request->path(),
                      " is open; attempt ", request->attempt(), " is fenced"));
@@ -136,6 +138,7 @@ io::Task<absl::StatusOr<wire::OpenSetResponse>> Sets::OpenIn(
   if ((*record)->attempt() == request->attempt()) {
     co_return co_await JoinSet(txn, request, set, **record);
   }
+  CAIRN_SOMETIMES(true, "meta.set.attempt_fenced");
   FenceSet(txn, set, **record,
            absl::StrCat("attempt ", request->attempt(), " was opened"));
   co_return co_await MakeSet(txn, request, *parent, name);
@@ -199,10 +202,12 @@ io::Task<absl::Status> Sets::Claim(Txn* txn,
   }
   if (rank.session() == session.value) co_return absl::OkStatus();
   if (sessions_->IsLive(SessionId(rank.session()))) {
+    CAIRN_SOMETIMES(true, "meta.set.claimed_by_living");
     co_return absl::AlreadyExistsError(
         absl::StrCat("rank ", request->rank(), " of ", request->path(),
                      " is claimed by ", rank.client(), ", which is alive"));
   }
+  CAIRN_SOMETIMES(rank.session() != 0, "meta.set.claim_taken_over");
   rank.set_session(session.value);
   rank.set_client(sessions_->ClientOf(session));
   if (rank.file() == 0) {

@@ -3,6 +3,7 @@
 // publishing goes on after a crash between any two.
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "server/meta/sets.h"
 #include "spdlog/spdlog.h"
 
@@ -84,6 +85,7 @@ io::Task<void> Sets::PublishLoop(InodeId set) {
       NoteEnded(set);
       co_return;
     }
+    CAIRN_SOMETIMES(true, "meta.set.publish_repeated");
     spdlog::warn("metadata: publishing set {}: {}; again soon", set.value,
                  StdText(status.message()));
     co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
@@ -114,7 +116,13 @@ io::Task<absl::Status> Sets::Publish(InodeId set) {
   if (!checked.ok()) {
     co_return co_await FailSet(set, std::string(checked.message()));
   }
+  if (CAIRN_FAULT_POINT("meta.set.published_late")) {
+    co_await io::SleepFor(core_->env, kLatePublicationNs, &core_->stopping);
+  }
   CAIRN_CO_RETURN_IF_ERROR(co_await StoreManifest(set, &*manifest));
+  if (CAIRN_FAULT_POINT("meta.set.publish_interrupted")) {
+    co_return absl::UnavailableError("interrupted after the manifest");
+  }
   TxnBody body = [this, set, done = &*manifest](Txn* txn) {
     return PublishIn(txn, set, done);
   };
@@ -178,6 +186,7 @@ io::Task<absl::Status> Sets::StorePairsIn(Txn* txn, InodeId set,
   if (!record.ok()) co_return record.status();
   if (!record->has_value() ||
       (*record)->state() != static_cast<uint32_t>(SetState::kOpen)) {
+    CAIRN_SOMETIMES(true, "meta.set.fenced_while_publishing");
     co_return absl::OkStatus();  // Fenced; the last step will see it too.
   }
   for (const KvWrite& pair : *pairs) txn->PutRaw(pair.key, *pair.value);

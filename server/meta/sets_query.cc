@@ -3,6 +3,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "format/base/fault_points.h"
 #include "format/path/names.h"
 #include "server/meta/sets.h"
 
@@ -89,7 +90,7 @@ io::Task<absl::StatusOr<wire::WaitSetResponse>> Sets::Wait(
     if (!live.ok()) co_return live.status();
     const bool ended =
         record->state() != static_cast<uint32_t>(SetState::kOpen);
-    if (!ended) {
+    if (!ended && !CAIRN_FAULT_POINT("meta.set.early_answer")) {
       const io::WaitResult woken =
           co_await (*live)->changed.Wait(deadline, &core_->stopping);
       if (woken == io::WaitResult::kWoken) continue;

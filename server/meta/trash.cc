@@ -1,5 +1,6 @@
 #include "server/meta/trash.h"
 
+#include "format/base/fault_points.h"
 #include "spdlog/spdlog.h"
 
 namespace cairn::server {
@@ -23,8 +24,10 @@ io::Task<absl::StatusOr<bool>> Trash::Pass() {
   const format::KeyRange all = format::RangeOf(KeyKind::kTrash, {});
   const std::string due =
       format::TrashKey(core_->clock.NowMs() + 1, InodeId(0));
+  const uint32_t most =
+      CAIRN_FAULT_POINT("meta.trash.one_by_one") ? 1 : kTrashPerPass;
   const absl::StatusOr<std::vector<KvPair>> page =
-      co_await core_->kv->Scan(all.begin, due, kTrashPerPass);
+      co_await core_->kv->Scan(all.begin, due, most);
   if (!page.ok()) co_return page.status();
   absl::Status first_error;
   for (const KvPair& pair : *page) {
@@ -41,7 +44,7 @@ io::Task<absl::StatusOr<bool>> Trash::Pass() {
     if (first_error.ok()) first_error = emptied;
   }
   if (!first_error.ok()) co_return first_error;
-  co_return page->size() == kTrashPerPass;
+  co_return page->size() == most;
 }
 
 io::Task<absl::Status> Trash::Empty(std::string key, InodeId inode,
@@ -73,6 +76,7 @@ io::Task<absl::Status> Trash::EmptyFile(InodeId inode) {
   if (!record.ok()) co_return record.status();
   if (!record->has_value()) co_return absl::OkStatus();
   if ((*record)->nlink() > 0) co_return absl::OkStatus();  // Not trash at all.
+  CAIRN_SOMETIMES(true, "meta.trash.file_emptied");
   co_return co_await DropExtents(inode);
 }
 
@@ -104,6 +108,7 @@ io::Task<absl::Status> Trash::DropPage(Txn* txn, InodeId inode, bool* more) {
     txn->Delete(format::InodeKey(inode));
     co_return absl::OkStatus();
   }
+  CAIRN_SOMETIMES(true, "meta.trash.file_in_pages");
   // Written, so that commits by those who still have it open conflict.
   (*record)->set_size(0);
   (*record)->set_trimming(true);
@@ -144,6 +149,7 @@ io::Task<absl::Status> Trash::EmptySet(InodeId set) {
         record->has_value() && (is(format::SetState::kFenced) ||
                                 is(format::SetState::kFailed));
     // Its record goes before its parts do: an earlier pass ended in between.
+    CAIRN_SOMETIMES(!record->has_value(), "meta.trash.set_half_gone");
     if (!record->has_value()) co_return co_await EmptySetParts(set);
     // (A broken invariant) in use: nothing may be touched.
     if (!removed) co_return absl::OkStatus();

@@ -54,6 +54,21 @@ void Txn::ExpectEmpty(format::KeyRange range) {
   expect_empty_.push_back({std::move(range.begin), std::move(range.end)});
 }
 
+io::Task<absl::Status> Txn::Confirm(absl::Status failure) {
+  if (absl::IsUnavailable(failure) || IsConflict(failure)) co_return failure;
+  if (torn_) co_return Conflict();
+  // If nothing has changed when it is read again, all of it was true at once:
+  // when the first reading ended.
+  for (const auto& [key, version] : expect_) {
+    absl::StatusOr<std::optional<KvValue>> read = co_await kv_->Get(key);
+    if (!read.ok()) co_return read.status();
+    if ((read->has_value() ? (*read)->version : 0) != version) {
+      co_return Conflict();
+    }
+  }
+  co_return failure;
+}
+
 io::Task<absl::StatusOr<uint64_t>> Txn::Commit() {
   if (torn_) co_return Conflict();
   KvCommit commit;

@@ -85,6 +85,11 @@ class Txn {
   // Answers made from what was read may be given once this is durable.
   uint64_t read_sequence() const { return read_sequence_; }
 
+  // What a body that failed with `failure` answers: Conflict() if anything that
+  // it read with expectation has changed since, because then it may have put
+  // together what never was true at one time; otherwise `failure`.
+  io::Task<absl::Status> Confirm(absl::Status failure);
+
   // The sequence; then the hooks have run. Conflict(): something expected has
   // changed. kUnavailable: the outcome is unknown; the hooks have not run.
   // Call at most once.

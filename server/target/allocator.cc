@@ -1,5 +1,6 @@
 #include "server/target/allocator.h"
 
+#include "format/base/fault_points.h"
 #include "format/base/limits.h"
 #include "format/base/status.h"
 
@@ -37,10 +38,17 @@ absl::Status ExtentAllocator::Reserve(const ChunkPlace& place) {
 
 std::optional<ChunkPlace> ExtentAllocator::Allocate(uint32_t size_bytes) {
   CAIRN_CHECK(size_bytes > 0 && size_bytes % format::kDiskAlignBytes == 0);
-  const auto fit = by_length_.lower_bound({size_bytes, 0, 0});
+  auto fit = by_length_.lower_bound({size_bytes, 0, 0});
   if (fit == by_length_.end()) return std::nullopt;
+  if (CAIRN_FAULT_POINT("target.space.largest_piece")) {
+    fit = std::prev(by_length_.end());
+  }
   const Spot spot{std::get<1>(*fit), std::get<2>(*fit)};
-  Carve(free_.find(spot), spot, size_bytes);
+  const auto extent = free_.find(spot);
+  CAIRN_SOMETIMES(std::next(extent) != free_.end() &&
+                      std::next(extent)->first.first == spot.first,
+                  "target.space.hole_filled");
+  Carve(extent, spot, size_bytes);
   return ChunkPlace{spot.first, spot.second, size_bytes};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "format/base/status.h"
 
 namespace cairn::server {
@@ -26,16 +27,20 @@ io::Task<absl::StatusOr<FairQueue::Turn>> FairQueue::Enter(
     format::TrafficClass traffic_class, uint64_t cost, io::TimeNs deadline) {
   const auto index = static_cast<uint32_t>(traffic_class);
   CAIRN_CHECK(index < classes_.size());
-  if (in_flight_ < options_.in_flight_max) {
-    CAIRN_CHECK(waiting_ == 0);  // Grant() leaves no turn unused.
+  if (waiting_ >= options_.waiting_max ||
+      CAIRN_FAULT_POINT("target.queue.full")) {
+    co_return absl::UnavailableError(
+        absl::StrCat("overloaded: ", waiting_, " requests wait for the disk"));
+  }
+  // Who waits without need is granted its turn when the next one leaves.
+  const bool stand_in_line =
+      in_flight_ > 0 && CAIRN_FAULT_POINT("target.queue.stood_in_line");
+  if (in_flight_ < options_.in_flight_max && waiting_ == 0 && !stand_in_line) {
     now_ = std::max(now_, Charge(index, cost));
     ++in_flight_;
     co_return Turn(this);
   }
-  if (waiting_ >= options_.waiting_max) {
-    co_return absl::UnavailableError(
-        absl::StrCat("overloaded: ", waiting_, " requests wait for the disk"));
-  }
+  CAIRN_SOMETIMES(true, "target.queue.waited");
   Waiting self(executor_, Charge(index, cost));
   std::list<Waiting*>& line = classes_[index].line;
   const auto place = line.insert(line.end(), &self);

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "format/base/fault_points.h"
 #include "format/base/status.h"
 #include "server/target/limits.h"
 
@@ -32,6 +33,7 @@ io::Task<absl::Status> GroupCommit::Commit(std::vector<format::IndexOp> ops,
 io::Task<void> GroupCommit::Drain() {
   while (!waiting_.empty()) {
     const std::vector<Change*> batch = TakeBatch();
+    CAIRN_SOMETIMES(batch.size() > 1, "target.commit.grouped");
     std::vector<format::IndexOp> ops;
     for (Change* change : batch) {
       std::move(change->ops.begin(), change->ops.end(),
@@ -56,9 +58,10 @@ io::Task<void> GroupCommit::Drain() {
 std::vector<GroupCommit::Change*> GroupCommit::TakeBatch() {
   std::vector<Change*> batch;
   uint64_t bytes = 0;
+  const bool alone = CAIRN_FAULT_POINT("target.commit.batch_of_one");
   while (!waiting_.empty()) {
     bytes += BytesOf(waiting_.front()->ops);
-    if (!batch.empty() && bytes > kGroupCommitBytesMax) break;
+    if (!batch.empty() && (alone || bytes > kGroupCommitBytesMax)) break;
     batch.push_back(waiting_.front());
     waiting_.pop_front();
   }

@@ -15,6 +15,9 @@ namespace cairn::server {
 // cost half a GiB; a target that has them is full, however much space is left.
 inline constexpr uint64_t kChunksPerTargetMax = 4ull << 20;
 
+// Of the fault point that answers late.
+inline constexpr io::TimeNs kLateAnswerNs = 50 * io::kMillisecond;
+
 // How long Open() waits for the lock of a process that is just dying.
 inline constexpr io::TimeNs kLockPatienceNs = 3 * io::kSecond;
 inline constexpr io::TimeNs kLockPauseNs = 20 * io::kMillisecond;

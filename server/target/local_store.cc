@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "format/base/fault_points.h"
 #include "format/base/status.h"
 #include "format/checksum/block_checksum.h"
 #include "server/target/limits.h"
@@ -65,6 +66,7 @@ absl::Status ValidatePut(ChunkId chunk, const ChunkRecord& record,
 
 absl::Status CompareWithStored(const ChunkKey& key, const ChunkEntry& entry,
                                uint64_t digest) {
+  CAIRN_SOMETIMES(entry.digest == digest, "target.put.same_again");
   if (entry.digest == digest) return absl::OkStatus();
   return absl::AlreadyExistsError(
       absl::StrCat(ToString(key),
@@ -82,6 +84,7 @@ absl::Status LocalStore::CheckOpen() const {
 absl::Status LocalStore::Latch(absl::Status cause) {
   CAIRN_CHECK(!cause.ok());
   if (failed_.ok()) {
+    CAIRN_SOMETIMES(true, "target.store.failed");
     failed_ = absl::UnavailableError(
         absl::StrCat("target ", identity_.target_id.value,
                      " takes no writes since: ", cause.message()));
@@ -127,6 +130,7 @@ io::Task<absl::Status> LocalStore::Put(uint32_t pg, ChunkId chunk,
     // Whatever comes of it, look again.
     const std::shared_ptr<PutInFlight> first = other->second;
     co_await first->done.Wait();
+    CAIRN_SOMETIMES(true, "target.put.twin_awaited");
   }
   const auto self = std::make_shared<PutInFlight>(env_);
   puts_.emplace(key, self);
@@ -145,7 +149,8 @@ io::Task<absl::Status> LocalStore::Put(uint32_t pg, ChunkId chunk,
 io::Task<absl::Status> LocalStore::PutNew(ChunkKey key, ChunkRecord record,
                                           format::ConstBytes payload,
                                           Access access) {
-  if (table_.size() + puts_.size() > kChunksPerTargetMax) {
+  if (table_.size() + puts_.size() > kChunksPerTargetMax ||
+      CAIRN_FAULT_POINT("target.put.full")) {
     co_return absl::ResourceExhaustedError(
         absl::StrCat("target ", identity_.target_id.value, " is full: it has ",
                      table_.size(), " chunks, the most it may have"));
@@ -199,6 +204,9 @@ io::Task<absl::Status> LocalStore::CommitPut(ChunkKey key, StoredChunk stored) {
   // After a failed commit the record may be on disk or not: its space is lost
   // until the next open finds out.
   if (!committed.ok()) co_return Latch(committed);
+  if (CAIRN_FAULT_POINT("target.put.late_answer")) {
+    co_await io::SleepFor(env_, kLateAnswerNs);
+  }
   co_return absl::OkStatus();
 }
 
@@ -241,6 +249,7 @@ io::Task<absl::Status> LocalStore::AddSlabFor(uint32_t size_bytes) {
     co_return grown;
   }
   if (absl::IsResourceExhausted(grown)) {
+    CAIRN_SOMETIMES(true, "target.slab.no_room");
     co_return Annotate(std::move(grown), full);
   }
   co_return Latch(std::move(grown));
@@ -285,6 +294,7 @@ io::Task<absl::StatusOr<ChunkStore::DeleteResult>> LocalStore::DeleteBlobs(
   CAIRN_CO_RETURN_IF_ERROR(CheckOpen());
   CAIRN_CO_RETURN_IF_ERROR(failed_);
   if (meta_sequence < meta_sequence_) {
+    CAIRN_SOMETIMES(true, "target.delete.old_order");
     co_return absl::FailedPreconditionError(absl::StrCat(
         "target ", identity_.target_id.value, " has seen metadata sequence ",
         meta_sequence_, ", this delete order is of ", meta_sequence,
@@ -297,13 +307,16 @@ io::Task<absl::StatusOr<ChunkStore::DeleteResult>> LocalStore::DeleteBlobs(
     keys.insert(keys.end(), of_blob.begin(), of_blob.end());
   }
   DeleteResult result;
-  for (size_t at = 0; at < keys.size(); at += kErasesPerCommitMax) {
-    const size_t end = std::min<size_t>(keys.size(), at + kErasesPerCommitMax);
+  const size_t most =
+      CAIRN_FAULT_POINT("target.delete.one_by_one") ? 1 : kErasesPerCommitMax;
+  for (size_t at = 0; at < keys.size(); at += most) {
+    const size_t end = std::min<size_t>(keys.size(), at + most);
     std::vector<ChunkKey> part(keys.begin() + static_cast<ptrdiff_t>(at),
                                keys.begin() + static_cast<ptrdiff_t>(end));
     CAIRN_CO_RETURN_IF_ERROR(co_await EraseKeys(std::move(part), &result));
   }
   if (keys.empty()) {
+    CAIRN_SOMETIMES(true, "target.delete.nothing_left");
     // Still a promise: no order older than this one is taken.
     std::vector<ChunkKey> none;
     CAIRN_CO_RETURN_IF_ERROR(co_await EraseKeys(std::move(none), &result));

@@ -1,6 +1,7 @@
 // Opening and closing of a LocalStore.
 #include <spdlog/spdlog.h>
 
+#include "format/base/fault_points.h"
 #include "format/base/status.h"
 #include "server/target/limits.h"
 #include "server/target/local_store.h"
@@ -123,6 +124,7 @@ io::Task<absl::Status> LocalStore::TakeLock() {
   // its disk operations: wait a little before calling it another's.
   const io::TimeNs give_up = env_->NowNs() + kLockPatienceNs;
   absl::Status locked = co_await lock_->LockExclusive();
+  CAIRN_SOMETIMES(!locked.ok(), "target.open.lock_awaited");
   while (!locked.ok() && env_->NowNs() < give_up) {
     co_await io::SleepFor(env_, kLockPauseNs);
     locked = co_await lock_->LockExclusive();
@@ -135,7 +137,8 @@ io::Task<absl::Status> LocalStore::TakeLock() {
 }
 
 io::Task<absl::Status> LocalStore::RepairSuperblock() {
-  if (good_superblocks_ == format::kSuperblockCopies) {
+  if (good_superblocks_ == format::kSuperblockCopies &&
+      !CAIRN_FAULT_POINT("target.open.superblock_rewritten")) {
     co_return absl::OkStatus();
   }
   spdlog::warn(

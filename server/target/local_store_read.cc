@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "format/base/status.h"
 #include "format/checksum/block_checksum.h"
 #include "server/target/limits.h"
@@ -94,6 +95,7 @@ io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::Read(
   key.chunk = chunk;
   const ChunkEntry* const entry = table_.Find(key);
   if (!entry) {
+    CAIRN_SOMETIMES(true, "target.get.absent");
     co_return absl::NotFoundError(absl::StrCat(
         "target ", identity_.target_id.value, " has no ", ToString(key)));
   }
@@ -126,6 +128,7 @@ io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::ReadShared(
   if (other != reads_.end()) {
     const std::shared_ptr<ReadInFlight> first = other->second;
     co_await first->done.Wait();
+    CAIRN_SOMETIMES(true, "target.get.shared");
     co_return first->result;
   }
   const auto self = std::make_shared<ReadInFlight>(env_);
@@ -143,7 +146,7 @@ io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::ReadBlocks(
                             co_await LoadRecord(key, place));
   const uint64_t aligned = format::AllocatedBytesOf(range.size_bytes);
   io::Buffer buffer = co_await env_->pool()->Acquire(aligned, access.deadline);
-  if (!buffer) {
+  if (!buffer || CAIRN_FAULT_POINT("target.get.no_buffer")) {
     co_return absl::DeadlineExceededError(absl::StrCat(
         "target ", identity_.target_id.value, " had no free buffer in time"));
   }
@@ -169,6 +172,7 @@ io::Task<absl::Status> LocalStore::ReadVerified(ChunkKey key,
   absl::Status status;
   for (int tries = 1; tries <= 2; ++tries) {
     const bool is_last_try = tries == 2;
+    const bool was_damaged = !status.ok();
     status = co_await slabs_->Read(stored->place, range.offset_bytes, to);
     if (status.ok()) {
       status =
@@ -176,8 +180,13 @@ io::Task<absl::Status> LocalStore::ReadVerified(ChunkKey key,
     } else if (is_last_try && absl::IsDataLoss(status)) {
       ++counters_.corrupt_blocks;  // At least one of them.
     }
-    if (status.ok()) co_return status;
+    CAIRN_SOMETIMES(status.ok() && was_damaged,
+                    "target.get.second_look_helped");
+    const bool look_again =
+        !is_last_try && CAIRN_FAULT_POINT("target.get.looked_again");
+    if (status.ok() && !look_again) co_return status;
   }
+  CAIRN_SOMETIMES(absl::IsDataLoss(status), "target.get.damaged");
   spdlog::error("target {}: {}: {}", identity_.target_id.value, ToString(key),
                 StdText(status.message()));
   co_return Annotate(

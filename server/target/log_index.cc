@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "format/base/limits.h"
 #include "format/base/status.h"
 #include "server/target/limits.h"
@@ -74,6 +75,7 @@ io::Task<absl::Status> LogIndex::Load() {
   CAIRN_CO_RETURN_IF_ERROR(co_await file_->ReadAt(0, log));
   CAIRN_CO_RETURN_IF_ERROR(Replay(log));
   if (end_ < size) {
+    CAIRN_SOMETIMES(true, "target.log.torn_tail_dropped");
     CAIRN_CO_RETURN_IF_ERROR(co_await file_->Truncate(end_));
     CAIRN_CO_RETURN_IF_ERROR(co_await file_->Sync());
   }
@@ -106,6 +108,7 @@ absl::Status LogIndex::Replay(format::ConstBytes bytes) {
       continue;
     }
     if (HasLaterFrame(rest, sequence_ + 1)) {
+      CAIRN_SOMETIMES(true, "target.log.damaged");
       return absl::DataLossError(
           absl::StrCat("damaged at byte ", end_, ", before its end"));
     }
@@ -155,7 +158,8 @@ io::Task<absl::Status> LogIndex::Commit(std::vector<IndexOp> ops) {
   end_ += frame.size();
   ++sequence_;
   Apply(ops);
-  if (end_ > std::max(kCompactBytesMin, kCompactFactor * live_bytes_)) {
+  if (end_ > std::max(kCompactBytesMin, kCompactFactor * live_bytes_) ||
+      CAIRN_FAULT_POINT("target.log.compacted_early")) {
     co_return co_await Compact();
   }
   co_return absl::OkStatus();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "format/base/limits.h"
 #include "format/base/status.h"
 #include "format/wire/frame.h"
@@ -44,6 +45,7 @@ absl::Status PutSink::Finish(format::ConstBytes trailer) {
   CAIRN_CHECK(format::TrailerChecksumCount(trailer) == checksums.size());
   for (uint32_t block = 0; block < checksums.size(); ++block) {
     if (format::TrailerChecksum(trailer, block) == checksums[block]) continue;
+    CAIRN_SOMETIMES(true, "target.put.damaged_on_way");
     return absl::DataLossError(
         absl::StrCat(ToString(chunk_), ": block ", block,
                      " was damaged on its way; nothing was stored"));

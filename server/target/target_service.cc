@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/base/fault_points.h"
 #include "format/base/limits.h"
 #include "format/base/status.h"
 #include "format/cluster/cluster_map.h"
@@ -123,7 +124,7 @@ io::Task<absl::StatusOr<wire::PutChunkResponse>> TargetService::Put(
   // Before a byte is read: no buffer, no reading.
   const io::Buffer buffer =
       co_await env_->pool()->Acquire(padded, call->deadline());
-  if (!buffer) {
+  if (!buffer || CAIRN_FAULT_POINT("target.put.no_buffer")) {
     co_return absl::DeadlineExceededError(
         absl::StrCat("target ", request.target(), " had no free buffer"));
   }
@@ -257,6 +258,9 @@ io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> TargetService::Delete(
   if (call->role() != kMetadataRole) {
     co_return absl::PermissionDeniedError(absl::StrCat(
         "only the metadata service may delete, not ", call->peer()));
+  }
+  if (CAIRN_FAULT_POINT("target.delete.refused")) {
+    co_return absl::UnavailableError("too busy to delete");
   }
   CAIRN_CO_ASSIGN_OR_RETURN(const auto request,
                             ParseRequest<wire::DeleteBlobsRequest>(call));

@@ -285,19 +285,39 @@ absl::Status Disk::CorruptFile(std::string_view path, uint64_t offset,
   return absl::OkStatus();
 }
 
+uint64_t Disk::unflushed() const {
+  uint64_t count = pending_.size();
+  for (const NamedFile& file : FilesWith("")) {
+    count += file.inode->data.unflushed();
+  }
+  return count;
+}
+
 void Disk::Crash(const CrashOptions& options) {
-  CrashNames(options);
-  CrashTree(root_.get(), options);
+  CrashOptions left = options;
+  Random own(options.seed);
+  Random* const random = options.seed == 0 ? &random_ : &own;
+  CrashNames(&left, random);
+  CrashTree(root_.get(), &left, random);
   locks_.clear();
   hung_ = false;
 }
 
-void Disk::CrashNames(const CrashOptions& options) {
+bool Disk::Survives(const DirectoryOp& op, CrashOptions* options,
+                    Random* random) {
+  const bool chosen = options->survivors % 2 == 1;
+  options->survivors /= 2;
+  bool survives = false;
+  if (options->unflushed == Unflushed::kRandom) survives = random->OneIn(2);
+  if (options->unflushed == Unflushed::kKeepAll) survives = true;
+  if (options->unflushed == Unflushed::kChosen) survives = chosen;
+  return survives && !op.doomed;
+}
+
+void Disk::CrashNames(CrashOptions* options, Random* random) {
   std::set<const Inode*> cut;  // Directories that lost an earlier change.
   for (const DirectoryOp& op : pending_) {
-    bool survives = options.unflushed == Unflushed::kKeepAll ||
-                    (options.unflushed == Unflushed::kRandom && FlipCoin());
-    survives = survives && !op.doomed;
+    bool survives = Survives(op, options, random);
     for (const NameChange& change : op.changes) {
       survives = survives && !cut.contains(change.directory.get());
     }
@@ -310,9 +330,11 @@ void Disk::CrashNames(const CrashOptions& options) {
   pending_.clear();
 }
 
-void Disk::CrashTree(Inode* inode, const CrashOptions& options) {
+void Disk::CrashTree(Inode* inode, CrashOptions* options, Random* random) {
   if (!inode->is_directory) {
-    const FileData::Losses losses = inode->data.Crash(options, &random_);
+    const uint64_t changes = inode->data.unflushed();
+    const FileData::Losses losses = inode->data.Crash(*options, random);
+    options->survivors = changes < 64 ? options->survivors >> changes : 0;
     for (uint64_t i = 0; i < losses.whole; ++i) {
       Fired(FaultKind::kUnflushedLost, inode->number);
     }
@@ -323,7 +345,7 @@ void Disk::CrashTree(Inode* inode, const CrashOptions& options) {
   }
   inode->entries = inode->durable_entries;
   for (const auto& [name, child] : inode->entries) {
-    CrashTree(child.get(), options);
+    CrashTree(child.get(), options, random);
   }
 }
 

@@ -75,6 +75,10 @@ class Disk {
   void DropCache();
   void set_capacity_bytes(uint64_t bytes) { options_.capacity_bytes = bytes; }
   uint64_t used_bytes() const { return used_bytes_; }
+  // Changes that a loss of power may take, in the order of the bits of
+  // CrashOptions::survivors: names, oldest first; then, file by file in order
+  // of paths, bytes and sizes, oldest first.
+  uint64_t unflushed() const;
   // World::SlowDisk(), World::HangDisk().
   void set_slow_factor(uint64_t factor);
   void set_hung(bool hung) { hung_ = hung; }
@@ -165,8 +169,11 @@ class Disk {
   // Which of pending_ a flush of the directory makes durable.
   std::vector<bool> CoveredBy(const Inode* directory) const;
   static void MakeDurable(const DirectoryOp& op);
-  void CrashNames(const CrashOptions& options);
-  void CrashTree(Inode* inode, const CrashOptions& options);
+  // These use up the bits of `options` that are theirs.
+  void CrashNames(CrashOptions* options, Random* random);
+  static bool Survives(const DirectoryOp& op, CrashOptions* options,
+                       Random* random);
+  void CrashTree(Inode* inode, CrashOptions* options, Random* random);
 
   void Fired(FaultKind kind, uint64_t where) {
     if (on_fault_) on_fault_(kind, where);

@@ -137,10 +137,20 @@ uint64_t FileData::ApplyTorn(const Change& change, bool scatter,
   return kept;
 }
 
+FileData::Fate FileData::SurviveChosen(const Change& change, bool chosen) {
+  if (change.doomed || !chosen) return Fate::kGone;
+  Apply(change, &durable_, kWholeWrite);
+  return Fate::kWhole;
+}
+
 FileData::Losses FileData::Crash(const CrashOptions& options, Random* random) {
   Losses losses;
+  uint64_t survivors = options.survivors;
   for (const Change& change : unflushed_) {
-    const Fate fate = Survive(change, options, random);
+    const Fate fate = options.unflushed == Unflushed::kChosen
+                          ? SurviveChosen(change, survivors % 2 == 1)
+                          : Survive(change, options, random);
+    survivors /= 2;
     losses.whole += fate == Fate::kGone ? 1 : 0;
     losses.torn += fate == Fate::kTorn ? 1 : 0;
   }

@@ -19,6 +19,7 @@ enum class Unflushed {
   kDropAll,
   kRandom,   // Each change survives, is dropped, or (a write) is torn.
   kKeepAll,  // As when the device wrote everything just in time.
+  kChosen,   // Each survives whole or not, as CrashOptions::survivors says.
 };
 
 struct CrashOptions {
@@ -27,6 +28,12 @@ struct CrashOptions {
   bool tear = true;
   // A torn write keeps each of its sectors or not, instead of a prefix.
   bool scatter = false;
+  // With kChosen: bit i is the i-th change that waits (Disk::unflushed()). A
+  // name still needs the earlier ones of its directory; from bit 64 on all are
+  // lost.
+  uint64_t survivors = 0;
+  // With kRandom: draws from this seed. 0: from the disk's own.
+  uint64_t seed = 0;
   // Peers are not told: their connections to the node stay half open until
   // they send something to the node after it is up again.
   bool half_open = false;
@@ -77,6 +84,8 @@ class FileData {
     uint64_t torn = 0;
   };
   Losses Crash(const CrashOptions& options, Random* random);
+  // Changes that a loss of power may take.
+  uint64_t unflushed() const { return unflushed_.size(); }
   // Inverts the bits of `mask` in the cache and on the device.
   void Flip(uint64_t offset, uint8_t mask);
 
@@ -101,6 +110,7 @@ class FileData {
   // Applies what a loss of power leaves of the change.
   Fate Survive(const Change& change, const CrashOptions& options,
                Random* random);
+  Fate SurviveChosen(const Change& change, bool chosen);
   uint64_t ApplyTorn(const Change& change, bool scatter, Random* random);
   void KeepReplaced(uint64_t offset, uint64_t size_bytes);
   static void Apply(const Change& change, SparseBytes* to, uint64_t bytes_max);

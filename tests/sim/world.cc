@@ -135,6 +135,7 @@ void World::Note(Trace what, uint64_t process, uint64_t a, uint64_t b) {
     trace_hash_ = sim::Random::Mix(trace_hash_ ^ value) + 1;
   }
   ++noted_[static_cast<size_t>(what)];
+  if (on_note_) on_note_(what, process);
   if (trace_out_ == nullptr) return;
   const std::string detail =
       what == Trace::kFault && a > 0  // Else the end of a period.

@@ -125,6 +125,11 @@ class World : public io::Executor {
   // Runs `hook` before every event; it may do to the World what it likes except
   // run it. Null: no hook any more.
   void OnEvent(std::function<void()> hook) { on_event_ = std::move(hook); }
+  // Tells `hook` of each trace entry as it is noted: what, and of which process
+  // (0: none). It may only look. Null: no hook any more.
+  void OnNote(std::function<void(Trace what, uint64_t process)> hook) {
+    on_note_ = std::move(hook);
+  }
   uint64_t events_run() const { return events_run_; }
 
   uint64_t seed() const { return options_.seed; }
@@ -183,6 +188,7 @@ class World : public io::Executor {
   std::array<uint64_t, kTraceKinds> noted_{};
   FaultCounts faults_;
   std::function<void()> on_event_;
+  std::function<void(Trace, uint64_t)> on_note_;
   bool in_hook_ = false;
   std::map<uint64_t, uint64_t> kills_due_;       // Process to events left.
   std::map<uint64_t, io::TimeNs> paused_until_;  // By process.

@@ -15,7 +15,8 @@ ROWS_MIN = 60
 
 
 def rows():
-    section = TABLE.read_text().split("## Faults and where they are fired", 1)[1]
+    text = TABLE.read_text()
+    section = text.split("## Faults and where they are fired", 1)[1]
     for line in section.split("\n## ", 1)[0].splitlines():
         if re.match(r"\| [A-Z]\d", line):
             yield [cell.strip() for cell in line.strip("|").split("|")]
@@ -23,9 +24,11 @@ def rows():
 
 def tests_of_the_tree():
     names = set()
-    for path in (ROOT / "tests").rglob("*.cc"):
+    sources = (ROOT / "tests").rglob("*.cc")
+    for path in sources:
+        text = path.read_text()
         for suite, name in re.findall(
-                r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(), re.M):
+                r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", text, re.M):
             names.add(f"{suite}.{name}")
     return names
 

@@ -16,6 +16,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import rules_code  # noqa: E402
+import rules_fault_points  # noqa: E402
 import rules_layout  # noqa: E402
 from exceptions import EXCEPTIONS  # noqa: E402
 from source import Finding, Tree  # noqa: E402
@@ -32,6 +33,7 @@ RULES = (
     rules_code.ownership,
     rules_code.lambda_coroutines,
     rules_code.test_names,
+    rules_fault_points.fault_points,
 )
 
 

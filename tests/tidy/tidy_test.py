@@ -10,6 +10,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import rules_code  # noqa: E402
+import rules_fault_points  # noqa: E402
 import rules_layout  # noqa: E402
 import tidy  # noqa: E402
 from source import Finding, Tree, functions, lambdas  # noqa: E402
@@ -305,6 +306,47 @@ class Text(unittest.TestCase):
     def test_lambdas_are_told_from_subscripts_and_attributes(self):
         code = "[[likely]] a[i]; f([x](int y) { g(); }); delete[] p;"
         self.assertEqual([c for _, c, _, _ in lambdas(code)], ["x"])
+
+
+class FaultPointRules(unittest.TestCase):
+    RULE = staticmethod(rules_fault_points.fault_points)
+    FAULT = "CAIRN_" "FAULT_POINT"
+    SOMETIMES = "CAIRN_" "SOMETIMES"
+
+    def test_point_of_its_layer_passes(self):
+        for path, name in (("server/target/a.cc", "target.put.full"),
+                           ("server/meta/kv/a.cc", "meta.mark.one_torn"),
+                           ("client/blob/a.cc", "client.put.again")):
+            self.assertEqual(
+                found(self.RULE, path, f'if ({self.FAULT}("{name}")) x();\n'),
+                [])
+
+    def test_point_in_a_header_or_in_tests_is_found(self):
+        for path in ("server/meta/a.h", "tests/a.cc", "io/a.cc"):
+            hits = found(self.RULE, path, f'{self.FAULT}("meta.a.b")\n')
+            self.assertEqual(len(hits), 1, path)
+            self.assertIn("is for .cc files", hits[0][1])
+
+    def test_name_of_another_layer_or_form_is_found(self):
+        for name in ("target.a.b", "meta.a", "meta.A.b", "meta.a.b.c", ""):
+            hits = found(self.RULE, "server/meta/a.cc",
+                         f'\n{self.SOMETIMES}(a && f(b), "{name}");\n')
+            self.assertEqual([line for line, _ in hits], [2], name)
+
+    def test_name_that_is_no_literal_is_found(self):
+        hits = found(self.RULE, "server/meta/a.cc",
+                     f"{self.FAULT}(kName)\n")
+        self.assertEqual(len(hits), 1)
+
+    def test_second_use_of_a_name_is_found(self):
+        text = f'{self.FAULT}("meta.a.b");\n{self.SOMETIMES}(x, "meta.a.b");\n'
+        hits = found(self.RULE, "server/meta/a.cc", text)
+        self.assertEqual([line for line, _ in hits], [2])
+        self.assertIn("already", hits[0][1])
+
+    def test_parentheses_and_strings_of_a_condition_are_skipped(self):
+        text = f'{self.SOMETIMES}(f(")") == "(", "meta.a.b");\n'
+        self.assertEqual(found(self.RULE, "server/meta/a.cc", text), [])
 
 
 if __name__ == "__main__":

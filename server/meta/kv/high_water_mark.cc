@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "format/base/fault_points.h"
 #include "server/meta/limits.h"
 #include "spdlog/spdlog.h"
 
@@ -63,6 +64,9 @@ io::Task<absl::Status> HighWaterMark::Load(format::ClusterId cluster,
     }
   }
   const bool any = found[0].ok() || found[1].ok();
+  CAIRN_SOMETIMES(absl::IsDataLoss(found[0].status()) ||
+                      absl::IsDataLoss(found[1].status()),
+                  "meta.mark.one_torn");
   // The second file is written when the first one is whole: while one is
   // missing and the other torn, no mark was ever there.
   const bool never = !any && (absl::IsNotFound(found[0].status()) ||
@@ -173,12 +177,16 @@ void HighWaterMark::Advance(uint64_t sequence) {
 io::Task<void> HighWaterMark::WriteDue() {
   bool failed = false;
   while (due_ > written_.sequence && !failed) {
+    if (CAIRN_FAULT_POINT("meta.mark.written_late")) {
+      co_await io::SleepFor(env_, kLateCommitNs, &closing_);
+    }
     co_await one_write_.Acquire();
     format::Mark next = written_;
     next.sequence = std::max(next.sequence, due_);
     const absl::Status written = co_await Write(next);
     one_write_.Release();
     failed = !written.ok();
+    CAIRN_SOMETIMES(failed, "meta.mark.not_written");
     co_await io::SleepFor(env_, kMarkIntervalNs, &closing_);
   }
   writing_ = false;

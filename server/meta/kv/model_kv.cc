@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "format/base/fault_points.h"
 #include "server/meta/kv/kv_rules.h"
 
 namespace cairn::server {
@@ -40,6 +41,9 @@ ModelKv::~ModelKv() { CAIRN_CHECK(closed_); }
 io::Task<absl::StatusOr<std::optional<KvValue>>> ModelKv::Get(std::string key) {
   if (crashed_.cancelled()) co_return CrashedError();
   CAIRN_CO_RETURN_IF_ERROR(CheckKvKey(key));
+  if (CAIRN_FAULT_POINT("meta.kv.slow_get")) {
+    CAIRN_CO_RETURN_IF_ERROR(co_await Linger());
+  }
   std::optional<KvValue> found;
   const auto it = pairs_.find(key);
   if (it != pairs_.end()) found = it->second;
@@ -50,12 +54,22 @@ io::Task<absl::StatusOr<std::vector<KvPair>>> ModelKv::Scan(std::string begin,
                                                             std::string end,
                                                             uint32_t limit) {
   if (crashed_.cancelled()) co_return CrashedError();
+  if (CAIRN_FAULT_POINT("meta.kv.slow_scan")) {
+    CAIRN_CO_RETURN_IF_ERROR(co_await Linger());
+  }
   std::vector<KvPair> found;
   for (auto it = pairs_.lower_bound(begin);
        it != pairs_.end() && it->first < end && found.size() < limit; ++it) {
     found.push_back({it->first, it->second.value, it->second.version});
   }
   co_return found;
+}
+
+io::Task<absl::Status> ModelKv::Linger() {
+  const auto in_flight = gate_.Enter();
+  co_await io::SleepFor(executor_, options_.commit_delay_ns, &crashed_);
+  if (crashed_.cancelled()) co_return CrashedError();
+  co_return absl::OkStatus();
 }
 
 bool ModelKv::Holds(const KvCommit& commit) const {

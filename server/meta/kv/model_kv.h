@@ -64,6 +64,8 @@ class ModelKv final : public KvEngine {
   void Crash(uint64_t keep = 0);
 
  private:
+  // As an engine whose reads go over a network: others commit meanwhile.
+  io::Task<absl::Status> Linger();
   struct Pending {
     uint64_t sequence = 0;
     std::vector<KvWrite> writes;

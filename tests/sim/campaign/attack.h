@@ -81,6 +81,11 @@ class AttackLog {
     ++counts_[static_cast<size_t>(kind)];
     last_ = executor_->NowNs();
   }
+  // Something else that may make operations fail: a fault point fired.
+  void Disturb() { last_ = executor_->NowNs(); }
+  // A target was full, or said so.
+  void NoteFull() { full_ = true; }
+  bool WasFull() const { return full_ || count(Attack::kDiskFull) > 0; }
   // Something is broken until End().
   void Begin() { ++active_; }
   void End();
@@ -103,6 +108,7 @@ class AttackLog {
   std::array<uint64_t, kAttacks> counts_{};
   uint64_t active_ = 0;
   io::TimeNs last_ = 0;
+  bool full_ = false;
 };
 
 }  // namespace cairn::sim

@@ -6,12 +6,15 @@
 #include "tests/sim/campaign/checkpoint_workload.h"
 #include "tests/sim/campaign/client_pool.h"
 #include "tests/sim/campaign/context.h"
+#include "tests/sim/campaign/durable_answers.h"
 #include "tests/sim/campaign/file_ledger.h"
 #include "tests/sim/campaign/file_workload.h"
 #include "tests/sim/campaign/final_phase.h"
+#include "tests/sim/campaign/metadata_copy.h"
 #include "tests/sim/campaign/nemesis.h"
 #include "tests/sim/campaign/reader_workload.h"
 #include "tests/sim/campaign/set_ledger.h"
+#include "tests/sim/campaign/zombie.h"
 
 namespace cairn::sim {
 
@@ -21,9 +24,12 @@ namespace {
 
 // After the faults are over, all that runs must come to an end within this.
 constexpr io::TimeNs kFinishWithin = 900 * io::kSecond;
+// What a disk began while it was slow takes as long as it said then.
+constexpr io::TimeNs kLastSlowOperation = 30 * io::kSecond;
 
 struct Parts {
   Context context;
+  bool fires_points = true;
   std::unique_ptr<Nemesis> nemesis;
   std::unique_ptr<CheckpointWorkload> checkpoints;
   std::unique_ptr<FileWorkload> files;
@@ -50,10 +56,14 @@ Task<void> RunWorkloads(Parts* parts) {
   watch.Spawn(ThenSet(&readers, &read));
   parts->nemesis->Start();
   const io::TimeNs fault_time = context->tunables->fault_time;
+  if (parts->fires_points) {
+    context->points->Arm(context->world(), context->faults, fault_time > 0);
+  }
   const io::TimeNs end =
       fault_time == 0 ? io::kNoDeadline : context->now() + fault_time;
   (void)co_await written.Wait(end);
   context->stopping = true;
+  context->points->Disarm();
   co_await parts->nemesis->Stop();
   co_await parts->nemesis->HealAll();
   const io::TimeNs deadline = context->now() + kFinishWithin;
@@ -66,9 +76,18 @@ Task<void> RunWorkloads(Parts* parts) {
 }
 
 Task<void> RunAll(Parts* parts, Random random) {
+  Context* const context = &parts->context;
+  MetadataCopy old_metadata(context);
   co_await RunWorkloads(parts);
-  if (parts->context.judge->violated()) co_return;
-  co_await RunFinalPhase(&parts->context, random);
+  if (context->judge->violated()) co_return;
+  co_await io::SleepFor(parts->context.world(), kLastSlowOperation);
+  co_await RunFinalPhase(context, random);
+  if (context->judge->violated() || !context->ruined.empty()) co_return;
+  co_await CheckZombie(context);
+  if (context->judge->violated()) co_return;
+  co_await CheckDurableAnswers(context);
+  if (context->judge->violated()) co_return;
+  co_await old_metadata.CheckRefused();
 }
 
 CampaignResult MakeResult(const Parts& parts) {
@@ -77,6 +96,8 @@ CampaignResult MakeResult(const Parts& parts) {
   result.violation = context.judge->what();
   result.tunables = ToString(*context.tunables);
   result.attacks = context.faults->ToString();
+  result.points = context.points->ToString();
+  result.point_counts = context.points->counts();
   for (size_t i = 0; i < kAttacks; ++i) {
     result.attack_counts[i] = context.faults->count(static_cast<Attack>(i));
   }
@@ -98,9 +119,13 @@ CampaignResult MakeResult(const Parts& parts) {
 CampaignResult RunCampaign(const CampaignOptions& options) {
   const Tunables tunables = DrawTunables(options.seed);
   const AttackLog* attacks = nullptr;
+  // Before all that may come by a point, and after it.
+  SeededFaultPoints points(options.seed);
+  points.TraceTo(options.trace);
   Judge judge([&](const std::string& what) {
     options.on_violation(absl::StrCat(what, "\n  ", ToString(tunables),
-                                      "\n  attacks: ", attacks->ToString()));
+                                      "\n  attacks: ", attacks->ToString(),
+                                      "\n  points: ", points.ToString()));
   });
   // Before the cluster: what unwinds at its end still refers to them.
   Parts parts;
@@ -116,6 +141,8 @@ CampaignResult RunCampaign(const CampaignOptions& options) {
   parts.context.cluster = cluster.get();
   parts.context.judge = &judge;
   parts.context.faults = &faults;
+  parts.context.points = &points;
+  parts.fires_points = options.fault_points;
   parts.context.clients = &clients;
   parts.context.sets = &sets;
   parts.context.files = &files;

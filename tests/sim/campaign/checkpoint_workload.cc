@@ -90,6 +90,11 @@ Task<std::optional<client::OpenedSet>> OpenRank(const RankWork* work) {
     if (!work->client->alive()) break;
     const bool exists = absl::IsAlreadyExists(opened.status());
     if (exists && context->sets->MayBePublished(work->attempt->path)) break;
+    // The process before may have committed, and died before it was told.
+    const bool done =
+        exists && work->takes_over &&
+        opened.status().message().find("was committed by") != std::string::npos;
+    if (done) break;
     if (!exists || !work->takes_over || tried == kClaimTries) {
       JudgeSave(*context, work->attempt, started, opened.status(), "opening");
       break;
@@ -112,6 +117,7 @@ Task<void> SaveOpened(const RankWork* work, client::OpenedSet opened) {
   client::RankSave save{core, &options, opened, &*items};
   absl::Status status = co_await client::SaveRank(save);
   if (status.ok()) {
+    context->sets->RankCommitted(work->attempt, work->rank);
     status = co_await client::WaitSet(core, opened.set, options.attempt,
                                       core->Deadline());
   }
@@ -190,6 +196,7 @@ Task<void> CheckpointWorkload::SaveOne(Series* series, std::string path) {
     SetAttempt* const attempt = context->sets->NewAttempt(path, ranks, bytes);
     co_await RunAttempt(series, attempt);
     if (context->sets->Current(path) != nullptr) break;
+    if (attempt->AllCommitted()) break;  // It will be published.
   }
   co_await series->ranks->Close();
 }

@@ -38,7 +38,7 @@ bool Excused(const Context& context, io::TimeNs started,
     case absl::StatusCode::kAborted:  // The session is lost.
       return true;
     case absl::StatusCode::kResourceExhausted:
-      return context.faults->count(Attack::kDiskFull) > 0;
+      return context.faults->WasFull();
     default:
       return false;
   }

@@ -15,6 +15,7 @@ namespace cairn::sim {
 
 class ClientPool;
 class FileLedger;
+class SeededFaultPoints;
 class SetLedger;
 
 struct Context {
@@ -22,6 +23,7 @@ struct Context {
   SimCluster* cluster = nullptr;
   Judge* judge = nullptr;
   AttackLog* faults = nullptr;
+  SeededFaultPoints* points = nullptr;
   ClientPool* clients = nullptr;
   SetLedger* sets = nullptr;
   FileLedger* files = nullptr;

@@ -1,11 +1,16 @@
 // sim_campaign: runs seeds of the simulated cluster, and says which fail.
 //
 //   sim_campaign --seeds 1000 [--first 1] [--jobs 2] [--budget-seconds 600]
+//                [--stop]        at the first seed that fails
 //   sim_campaign --seed 17 [--trace] [--hash]     one seed, in this process
 //   sim_campaign --list FILE                      the seeds in a file
 //
+// --no-points: no fault point fires. --require-all: every fault point must fire
+// and every "sometimes" be reached by at least one of the seeds.
+//
 // Exit code: 0 all passed; 1 a violation; 2 usage.
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -37,6 +42,9 @@ struct Arguments {
   bool trace = false;
   bool hash = false;
   bool verbose = false;
+  bool no_points = false;
+  bool require_all = false;
+  bool stop = false;  // At the first seed that fails.
 };
 
 bool Parse(int argc, char** argv, Arguments* out) {
@@ -47,9 +55,13 @@ bool Parse(int argc, char** argv, Arguments* out) {
       {"--jobs", &out->jobs},
       {"--budget-seconds", &out->budget_seconds},
       {"--limit-seconds", &out->limit_seconds}};
-  const std::map<std::string, bool*> flags = {{"--trace", &out->trace},
-                                              {"--hash", &out->hash},
-                                              {"--verbose", &out->verbose}};
+  const std::map<std::string, bool*> flags = {
+      {"--trace", &out->trace},
+      {"--hash", &out->hash},
+      {"--verbose", &out->verbose},
+      {"--no-points", &out->no_points},
+      {"--require-all", &out->require_all},
+      {"--stop", &out->stop}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto flag = flags.find(argument);
@@ -84,6 +96,7 @@ std::deque<uint64_t> ReadList(const std::string& path) {
 int RunOne(const Arguments& arguments) {
   CampaignOptions options;
   options.seed = arguments.seed;
+  options.fault_points = !arguments.no_points;
   options.trace = arguments.trace ? stderr : nullptr;
   options.on_violation = [](const std::string& what) {
     std::printf("VIOLATION: %s\n", what.c_str());
@@ -91,8 +104,8 @@ int RunOne(const Arguments& arguments) {
     std::_Exit(1);  // The world cannot go on after it.
   };
   const CampaignResult result = RunCampaign(options);
-  std::printf("%s\nattacks: %s\n", result.tunables.c_str(),
-              result.attacks.c_str());
+  std::printf("%s\nattacks: %s\npoints: %s\n", result.tunables.c_str(),
+              result.attacks.c_str(), result.points.c_str());
   std::printf(
       "seed %llu passed: %.1f virtual seconds, %llu events, %llu "
       "operations, %llu reads compared, hash %016llx\n",
@@ -115,8 +128,9 @@ void Say(const Arguments& arguments, const char* program,
     }
     return;
   }
-  std::printf("seed %llu FAILED: %s\n  replay: %s --seed %llu --trace\n", seed,
-              outcome.failure.c_str(), program, seed);
+  std::printf("seed %llu FAILED: %s\n  replay: %s --seed %llu --trace%s\n",
+              seed, outcome.failure.c_str(), program, seed,
+              arguments.no_points ? " --no-points" : "");
   // The end says most: what a check or a sanitizer had to say.
   constexpr size_t kTailBytes = 3000;
   const std::string& said = outcome.output;
@@ -140,12 +154,14 @@ int RunMany(const Arguments& arguments, const char* program) {
            std::chrono::steady_clock::now() - started >
                std::chrono::seconds(arguments.budget_seconds);
   };
+  SeedOptions options;
+  options.limit_seconds = static_cast<uint32_t>(arguments.limit_seconds);
+  options.fault_points = !arguments.no_points;
   std::map<pid_t, std::unique_ptr<SeedProcess>> running;
   Summary summary;
   while (!seeds.empty() || !running.empty()) {
     while (!seeds.empty() && running.size() < arguments.jobs) {
-      auto process = std::make_unique<SeedProcess>(
-          seeds.front(), static_cast<uint32_t>(arguments.limit_seconds));
+      auto process = std::make_unique<SeedProcess>(seeds.front(), options);
       seeds.pop_front();
       running.emplace(process->pid(), std::move(process));
     }
@@ -156,10 +172,12 @@ int RunMany(const Arguments& arguments, const char* program) {
     running.erase(ended);
     summary.Add(outcome);
     Say(arguments, program, outcome);
-    if (over()) seeds.clear();
+    // Those that run already end: so the lowest that fails is always found.
+    if (over() || (arguments.stop && summary.failed() > 0)) seeds.clear();
   }
   std::printf("%s", summary.ToString().c_str());
-  return summary.failed() == 0 ? 0 : 1;
+  const bool idle = arguments.require_all && !summary.NeverReached().empty();
+  return summary.failed() == 0 && !idle ? 0 : 1;
 }
 
 }  // namespace
@@ -169,13 +187,18 @@ int main(int argc, char** argv) {
   // A world lives for a second: what it frees is not worth giving back.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  // And most of its processes touch little of their pools.
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   cairn::sim::Arguments arguments;
   if (!cairn::sim::Parse(argc, argv, &arguments)) {
-    std::fprintf(stderr,
-                 "usage: %s [--seeds N] [--first K] [--jobs J] "
-                 "[--budget-seconds S] [--limit-seconds S] [--list FILE]\n"
-                 "          [--hash] [--verbose] | --seed K [--trace]\n",
-                 argv[0]);
+    std::fprintf(
+        stderr,
+        "usage: %s [--seeds N] [--first K] [--jobs J] "
+        "[--budget-seconds S] [--limit-seconds S] [--list FILE]\n"
+        "          [--hash] [--verbose] [--no-points] [--require-all]\n"
+        "          [--stop]\n"
+        "          | --seed K [--trace] [--no-points]\n",
+        argv[0]);
     return 2;
   }
   spdlog::set_level(arguments.trace ? spdlog::level::info : spdlog::level::off);

@@ -125,6 +125,15 @@ Task<void> Nemesis::HealAll() {
     if (!cluster->TargetRuns(t)) co_await StartUntilUp(t);
   }
   if (!cluster->MetaRuns()) co_await StartUntilUp(kMeta);
+  // A flush that lied may have taken a slab with it: what is left is served,
+  // and nothing written any more.
+  for (uint32_t t = 1; t <= context_->tunables->faults.damaged_targets; ++t) {
+    const server::ChunkStore* const store = cluster->store(t);
+    if (context_->faults->count(Attack::kLyingSync) > 0 && store != nullptr &&
+        !store->stats().failed.empty()) {
+      context_->ruined.insert(t);
+    }
+  }
 }
 
 }  // namespace cairn::sim

@@ -65,6 +65,7 @@ class Nemesis {
   // --- nemesis_time.cc.
   void FireTime(Attack kind);
   void FirePause(Attack kind);
+  io::Task<void> ResumeAfter(SimEnv* process, io::TimeNs time);
 
   // --- nemesis_disk.cc: disks and the metadata engine.
   void FireDisk(Attack kind);

@@ -32,6 +32,11 @@ void Nemesis::FireTime(Attack kind) {
   Spawn(kind, Later([world, node] { world->SetClockDrift(node, 0); }));
 }
 
+io::Task<void> Nemesis::ResumeAfter(SimEnv* process, io::TimeNs time) {
+  co_await io::SleepFor(context_->world(), time, &stopping_);
+  context_->world()->Resume(process);
+}
+
 // Up to twice the lease: then those that come back are strangers.
 void Nemesis::FirePause(Attack kind) {
   SimEnv* process = nullptr;
@@ -51,8 +56,9 @@ void Nemesis::FirePause(Attack kind) {
   const io::TimeNs longest = random_.OneIn(2)
                                  ? 2 * context_->tunables->cluster.meta.lease_ns
                                  : context_->tunables->faults.down_max;
-  world->Pause(process, DrawTime(longest));
-  Spawn(kind, Later([world, process] { world->Resume(process); }));
+  const io::TimeNs time = DrawTime(longest);
+  world->Pause(process, time);
+  Spawn(kind, ResumeAfter(process, time));
 }
 
 }  // namespace cairn::sim

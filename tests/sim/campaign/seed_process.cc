@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "format/base/status.h"
+#include "tests/fault_points/list.h"
 
 namespace cairn::sim {
 
@@ -52,50 +53,70 @@ void WriteAll(int file, std::string_view text) {
 
 // One line each, in the order in which Decode() reads them.
 std::string Encode(const CampaignResult& result) {
-  std::string text = absl::StrCat(result.tunables, "\n", result.attacks, "\n",
-                                  result.trace_hash, "\n", result.events, "\n",
-                                  result.operations, "\n", result.loads, "\n",
-                                  result.virtual_seconds, "\n");
+  std::string text = absl::StrCat(
+      result.tunables, "\n", result.attacks, "\n", result.points, "\n",
+      result.trace_hash, "\n", result.events, "\n", result.operations, "\n",
+      result.loads, "\n", result.virtual_seconds, "\n");
   for (const uint64_t count : result.attack_counts) {
     absl::StrAppend(&text, count, "\n");
   }
   for (const uint64_t count : result.fault_counts) {
     absl::StrAppend(&text, count, "\n");
   }
+  const PointCounts& points = result.point_counts;
+  for (const auto* counts :
+       {&points.reached, &points.fired, &points.sometimes}) {
+    for (const uint64_t count : *counts) absl::StrAppend(&text, count, "\n");
+  }
   return text;
 }
 
 std::optional<CampaignResult> Decode(const std::string& text) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  constexpr size_t kFixed = 7;
-  if (lines.size() != kFixed + kAttacks + kFaultKinds + 1) return std::nullopt;
+  constexpr size_t kFixed = 8;
+  const size_t points = AllFaultPoints().size();
+  const size_t sometimes = AllSometimes().size();
+  constexpr size_t kCounts = kFixed + kAttacks + kFaultKinds;
+  if (lines.size() != kCounts + 2 * points + sometimes + 1) {
+    return std::nullopt;
+  }
   const auto number = [&lines](size_t i) {
     return std::strtoull(lines[i].c_str(), nullptr, 10);
   };
   CampaignResult result;
   result.tunables = lines[0];
   result.attacks = lines[1];
-  result.trace_hash = number(2);
-  result.events = number(3);
-  result.operations = number(4);
-  result.loads = number(5);
-  result.virtual_seconds = std::strtod(lines[6].c_str(), nullptr);
+  result.points = lines[2];
+  result.trace_hash = number(3);
+  result.events = number(4);
+  result.operations = number(5);
+  result.loads = number(6);
+  result.virtual_seconds = std::strtod(lines[7].c_str(), nullptr);
   for (size_t i = 0; i < kAttacks; ++i) {
     result.attack_counts[i] = number(kFixed + i);
   }
   for (size_t i = 0; i < kFaultKinds; ++i) {
     result.fault_counts[i] = number(kFixed + kAttacks + i);
   }
+  const auto take = [&number](size_t first, size_t count) {
+    std::vector<uint64_t> counts;
+    for (size_t i = 0; i < count; ++i) counts.push_back(number(first + i));
+    return counts;
+  };
+  result.point_counts.reached = take(kCounts, points);
+  result.point_counts.fired = take(kCounts + points, points);
+  result.point_counts.sometimes = take(kCounts + 2 * points, sometimes);
   return result;
 }
 
-[[noreturn]] void RunChild(uint64_t seed, int output, int result,
-                           uint32_t limit_seconds) {
+[[noreturn]] void RunChild(uint64_t seed, SeedOptions how, int output,
+                           int result) {
   dup2(output, STDERR_FILENO);
   dup2(output, STDOUT_FILENO);
-  alarm(limit_seconds);
+  alarm(how.limit_seconds);
   CampaignOptions options;
   options.seed = seed;
+  options.fault_points = how.fault_points;
   options.on_violation = [](const std::string& what) {
     std::fprintf(stderr, "VIOLATION: %s\n", what.c_str());
     std::fflush(stderr);
@@ -121,7 +142,7 @@ std::string Why(int wait_status, const std::string& output) {
 
 }  // namespace
 
-SeedProcess::SeedProcess(uint64_t seed, uint32_t limit_seconds)
+SeedProcess::SeedProcess(uint64_t seed, SeedOptions options)
     : seed_(seed),
       output_(TemporaryFile("output")),
       result_(TemporaryFile("result")),
@@ -129,7 +150,7 @@ SeedProcess::SeedProcess(uint64_t seed, uint32_t limit_seconds)
   std::fflush(nullptr);
   pid_ = fork();
   CAIRN_CHECK(pid_ >= 0);
-  if (pid_ == 0) RunChild(seed, output_, result_, limit_seconds);
+  if (pid_ == 0) RunChild(seed, options, output_, result_);
 }
 
 SeedProcess::~SeedProcess() {

@@ -23,10 +23,15 @@ struct SeedOutcome {
   double real_seconds = 0;
 };
 
+struct SeedOptions {
+  uint32_t limit_seconds = 120;  // A child that runs for longer is killed.
+  bool fault_points = true;      // Fire.
+};
+
 class SeedProcess {
  public:
-  // Starts it. A child that runs for longer than `limit_seconds` is killed.
-  SeedProcess(uint64_t seed, uint32_t limit_seconds);
+  // Starts it.
+  SeedProcess(uint64_t seed, SeedOptions options);
   SeedProcess(const SeedProcess&) = delete;
   SeedProcess& operator=(const SeedProcess&) = delete;
   ~SeedProcess();

@@ -10,6 +10,10 @@ bool SetAttempt::AllBegun() const {
   return std::ranges::all_of(begun, [](bool b) { return b; });
 }
 
+bool SetAttempt::AllCommitted() const {
+  return std::ranges::all_of(committed, [](bool b) { return b; });
+}
+
 void SetLedger::Violation(const SetAttempt& attempt, const std::string& what) {
   context_->judge->Violation(absl::StrCat("set ", attempt.path, " attempt ",
                                           attempt.number, ": ", what));
@@ -23,6 +27,7 @@ SetAttempt* SetLedger::NewAttempt(const std::string& path, uint32_t world_size,
   attempt->number = place.attempts.size() + 1;
   attempt->world_size = world_size;
   attempt->begun.resize(world_size);
+  attempt->committed.resize(world_size);
   attempt->made_at = context_->now();
   uint64_t seed = context_->tunables->seed;
   for (const char c : path) seed = Random::Mix(seed + static_cast<uint8_t>(c));
@@ -45,6 +50,10 @@ void SetLedger::Opened(SetAttempt* attempt, io::TimeNs asked) {
 
 void SetLedger::RankBegins(SetAttempt* attempt, uint32_t rank) {
   attempt->begun[rank] = true;
+}
+
+void SetLedger::RankCommitted(SetAttempt* attempt, uint32_t rank) {
+  attempt->committed[rank] = true;
 }
 
 void SetLedger::Published(SetAttempt* attempt) {
@@ -86,8 +95,8 @@ bool SetLedger::Free(const std::string& path) const {
   if (place->second.removal_unknown) return false;
   return std::ranges::all_of(
       place->second.attempts, [](const std::unique_ptr<SetAttempt>& attempt) {
-        return attempt->removing_since == 0 ? attempt->published_at == 0
-                                            : attempt->removed_at != 0;
+        if (attempt->removing_since != 0) return attempt->removed_at != 0;
+        return attempt->published_at == 0 && !attempt->AllCommitted();
       });
 }
 
@@ -143,6 +152,19 @@ std::vector<std::string> SetLedger::Paths() const {
   std::vector<std::string> paths;
   for (const auto& [path, place] : places_) paths.push_back(path);
   return paths;
+}
+
+std::vector<const SetAttempt*> SetLedger::Due() const {
+  std::vector<const SetAttempt*> due;
+  for (const auto& [path, place] : places_) {
+    // Older ones may be fenced by one that nobody was told of.
+    const SetAttempt& newest = *place.attempts.back();
+    if (newest.AllCommitted() && newest.published_at == 0 &&
+        newest.removing_since == 0) {
+      due.push_back(&newest);
+    }
+  }
+  return due;
 }
 
 SetAttempt* SetLedger::Current(const std::string& path) const {

@@ -4,6 +4,9 @@
 // Rules:  - a set that was published (acknowledged to a rank, or seen by any
 //           reader) is found, whole and with its attempt's bytes, until its
 //           removal is asked for; once that is acknowledged, it never is;
+//         - an attempt of which every rank was told that it has committed is
+//           published, whoever waits for it, unless a newer attempt or a
+//           removal comes between;
 //         - nothing is found of an attempt of which a rank has not begun to
 //           write, nor of one that a newer attempt has fenced;
 //         - in between, both are right.
@@ -29,7 +32,8 @@ struct SetAttempt {
   uint64_t number = 0;
   uint32_t world_size = 0;
   SampleModel model;
-  std::vector<bool> begun;  // Rank may have committed.
+  std::vector<bool> begun;      // Rank may have committed.
+  std::vector<bool> committed;  // Rank was told that it has.
   io::TimeNs made_at = 0;
   // When these became known; 0: they are not.
   io::TimeNs published_at = 0;
@@ -38,6 +42,7 @@ struct SetAttempt {
   io::TimeNs removed_at = 0;      // ...and acknowledged.
 
   bool AllBegun() const;
+  bool AllCommitted() const;
 };
 
 class SetLedger {
@@ -52,6 +57,7 @@ class SetLedger {
   // OpenSet() of the attempt, begun at `asked`, was OK.
   void Opened(SetAttempt* attempt, io::TimeNs asked);
   void RankBegins(SetAttempt* attempt, uint32_t rank);
+  void RankCommitted(SetAttempt* attempt, uint32_t rank);
   void Published(SetAttempt* attempt);
   // A rank of `attempt` was told that another attempt or removal fenced it.
   void ToldFenced(SetAttempt* attempt);
@@ -72,6 +78,8 @@ class SetLedger {
 
   // Paths of which something is, or may be, published; in order.
   std::vector<std::string> Paths() const;
+  // Of which nothing has been seen, but which must be published by and by.
+  std::vector<const SetAttempt*> Due() const;
   // Known to be published, nobody asked for its removal. Null if not.
   SetAttempt* Current(const std::string& path) const;
 

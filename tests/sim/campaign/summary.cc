@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tests/fault_points/list.h"
 
 namespace cairn::sim {
 
@@ -22,6 +24,15 @@ bool Has(const CampaignResult& result, AttackClass kinds) {
     if (ClassOf(static_cast<Attack>(i)) == kinds) return true;
   }
   return false;
+}
+
+void AddTo(const std::vector<uint64_t>& counts, std::vector<uint64_t>* sums) {
+  sums->resize(std::max(sums->size(), counts.size()));
+  for (size_t i = 0; i < counts.size(); ++i) (*sums)[i] += counts[i];
+}
+
+uint64_t At(const std::vector<uint64_t>& sums, size_t i) {
+  return i < sums.size() ? sums[i] : 0;
 }
 
 }  // namespace
@@ -44,6 +55,9 @@ void Summary::Add(const SeedOutcome& outcome) {
   for (size_t i = 0; i < kFaultKinds; ++i) {
     faults_[i] += result.fault_counts[i];
   }
+  AddTo(result.point_counts.reached, &points_.reached);
+  AddTo(result.point_counts.fired, &points_.fired);
+  AddTo(result.point_counts.sometimes, &points_.sometimes);
   broken_all_ways_ +=
       Has(result, AttackClass::kCrash) && Has(result, AttackClass::kNetwork) &&
       (Has(result, AttackClass::kDisk) || Has(result, AttackClass::kDamage));
@@ -80,7 +94,48 @@ std::string Summary::ToString() const {
     const std::string name(NameOf(static_cast<FaultKind>(i)));
     absl::StrAppendFormat(&text, "  %-24s %d\n", name, faults_[i]);
   }
-  return text;
+  return text + PointsToString();
+}
+
+std::string Summary::PointsToString() const {
+  std::string text =
+      "fault points                             fired    reached\n";
+  const auto points = AllFaultPoints();
+  for (size_t i = 0; i < points.size(); ++i) {
+    const std::string name(points[i].name);
+    absl::StrAppendFormat(&text, "  %-34s %9d %10d\n", name,
+                          At(points_.fired, i), At(points_.reached, i));
+  }
+  text += "sometimes                                times\n";
+  const auto sometimes = AllSometimes();
+  for (size_t i = 0; i < sometimes.size(); ++i) {
+    const std::string name(sometimes[i].name);
+    absl::StrAppendFormat(&text, "  %-34s %9d\n", name,
+                          At(points_.sometimes, i));
+  }
+  const std::vector<std::string> never = NeverReached();
+  if (never.empty()) return text;
+  return absl::StrCat(text, "NEVER IN THESE SEEDS (", never.size(), "):\n  ",
+                      absl::StrJoin(never, "\n  "), "\n");
+}
+
+std::vector<std::string> Summary::NeverReached() const {
+  std::vector<std::string> never;
+  const auto note = [&never](const NamedPoint& point, std::string_view what) {
+    never.push_back(absl::StrCat(AbslText(point.name), " (",
+                                 AbslText(point.source), ") ", AbslText(what)));
+  };
+  const auto points = AllFaultPoints();
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (At(points_.fired, i) > 0) continue;
+    note(points[i],
+         At(points_.reached, i) > 0 ? "did not fire" : "was not even reached");
+  }
+  const auto sometimes = AllSometimes();
+  for (size_t i = 0; i < sometimes.size(); ++i) {
+    if (At(points_.sometimes, i) == 0) note(sometimes[i], "was never true");
+  }
+  return never;
 }
 
 }  // namespace cairn::sim

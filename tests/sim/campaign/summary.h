@@ -16,8 +16,12 @@ class Summary {
   uint64_t seeds() const { return seeds_; }
   uint64_t failed() const { return failed_; }
   std::string ToString() const;
+  // Fault points that never fired, and "sometimes" that never were true.
+  std::vector<std::string> NeverReached() const;
 
  private:
+  std::string PointsToString() const;
+
   uint64_t seeds_ = 0;
   uint64_t failed_ = 0;
   std::vector<double> real_seconds_;
@@ -28,6 +32,7 @@ class Summary {
   uint64_t broken_all_ways_ = 0;  // A crash, a network and a disk fault.
   std::array<uint64_t, kAttacks> attacks_{};
   std::array<uint64_t, kFaultKinds> faults_{};
+  PointCounts points_;
 };
 
 }  // namespace cairn::sim

@@ -81,6 +81,23 @@ void DrawHealth(Random* random, server::HealthOptions* health) {
   health->map_pause_ns = DrawScale(random, 50, 1000) * kMillisecond;
 }
 
+// Faults are short: a lease that is shorter than most ends sessions of clients
+// that live on, and open sets are given up while others still save.
+void DrawShortTimes(Random* random, server::MetaOptions* meta) {
+  if (random->OneIn(3)) meta->lease_ns = Draw(random, 300, 1000) * kMillisecond;
+  if (random->OneIn(3)) meta->open_set_idle_ns = Draw(random, 2, 10) * kSecond;
+}
+
+// Chunks of several checksum blocks, and enough bytes to fill them.
+void DrawLongChunks(Random* random, Tunables* t) {
+  if (!random->OneIn(6)) return;
+  t->cluster.chunk_size =
+      static_cast<uint32_t>(random->Between(2, 4) * format::kBlockBytes);
+  const uint64_t enough = 4 * t->cluster.chunk_size;
+  t->files.file_bytes = std::max(t->files.file_bytes, enough);
+  t->checkpoints.model_bytes = std::max(t->checkpoints.model_bytes, enough);
+}
+
 void DrawWorld(Random* random, WorldOptions* world) {
   world->shuffle_ready = random->OneIn(2);
   world->disk.latency_ns_max = DrawScale(random, 30'000, 3'000'000);
@@ -166,6 +183,7 @@ Tunables DrawTunables(uint64_t seed) {
   Random world = root.Fork();
   Random loads = root.Fork();
   Random faults = root.Fork();
+  Random more = root.Fork();
   Random health = root.Fork();
   DrawCluster(&cluster, &t);
   DrawMeta(&meta, &t.cluster.meta);
@@ -173,6 +191,9 @@ Tunables DrawTunables(uint64_t seed) {
   DrawLoads(&loads, &t);
   DrawFaults(&faults, &t);
   DrawHealth(&health, &t.cluster.meta.health);
+  if (more.OneIn(2)) t.cluster.slab_bytes = format::kChunkBytesMax;
+  DrawShortTimes(&more, &t.cluster.meta);
+  DrawLongChunks(&more, &t);
   t.cluster.meta.orphan_grace_ms =
       LatestPutMs(t) + DrawScale(&meta, 500, 20'000);
   return t;

@@ -35,6 +35,7 @@ Task<absl::Status> MetaProcess::OpenStore() {
   // An engine made after the death of its process would write for it.
   CAIRN_CO_RETURN_IF_ERROR(env_->CheckAlive());
   server::ModelKvOptions options;
+  options.commit_delay_ns = options_.commit_delay_ns;
   server::HighWaterMark* const advance = mark_.get();
   options.on_durable = [advance](uint64_t s) { advance->Advance(s); };
   kv_ = std::make_unique<server::ModelKv>(env_, disk_, std::move(options));

@@ -29,6 +29,8 @@ class MetaProcess {
     uint64_t targets_sequence_max = 0;
     // Serve although acknowledged metadata is missing.
     bool accept_metadata_loss = false;
+    // From a commit's effect to its durability.
+    io::TimeNs commit_delay_ns = server::ModelKvOptions().commit_delay_ns;
     server::MetaOptions meta;
   };
 

@@ -270,6 +270,7 @@ Task<absl::Status> SimCluster::StartMeta(bool accept_metadata_loss) {
         std::max(options.targets_sequence_max, server.process->meta_sequence());
   }
   options.accept_metadata_loss = accept_metadata_loss;
+  options.commit_delay_ns = meta_commit_delay_;
   options.meta = options_.meta;
   SimEnv* const env = world_.Start(meta_node_, 1);
   meta_ = std::make_unique<MetaProcess>(env, &meta_disk_, std::move(options));
@@ -282,20 +283,22 @@ Task<absl::Status> SimCluster::StartMeta(bool accept_metadata_loss) {
   co_return opened;
 }
 
-void SimCluster::KillMeta() {
+void SimCluster::KillMeta(std::optional<uint64_t> commits_kept) {
   if (meta_ == nullptr) return;
   world_.Kill(meta_->env());
-  ReapMeta();
+  ReapMeta(commits_kept);
 }
 
-void SimCluster::CrashMeta(CrashOptions options) {
+void SimCluster::CrashMeta(CrashOptions options,
+                           std::optional<uint64_t> commits_kept) {
   world_.Crash(meta_node_, options);
-  ReapMeta();
+  ReapMeta(commits_kept);
 }
 
-void SimCluster::ReapMeta() {
+void SimCluster::ReapMeta(std::optional<uint64_t> commits_kept) {
   if (meta_ == nullptr) return;
-  meta_->Die(random_.Between(0, kCommitsKeptMax));
+  const uint64_t drawn = random_.Between(0, kCommitsKeptMax);
+  meta_->Die(commits_kept.value_or(drawn));
   reaping_.Spawn(Reap(std::move(meta_)));
 }
 

@@ -105,9 +105,13 @@ class SimCluster {
 
   // --- Metadata.
   io::Task<absl::Status> StartMeta(bool accept_metadata_loss = false);
-  // A seeded number of commits that nobody was told of survive either.
-  void KillMeta();
-  void CrashMeta(CrashOptions options = {});
+  // The `commits_kept` oldest commits that nobody was told of survive either;
+  // nullopt: a seeded number.
+  void KillMeta(std::optional<uint64_t> commits_kept = std::nullopt);
+  void CrashMeta(CrashOptions options = {},
+                 std::optional<uint64_t> commits_kept = std::nullopt);
+  // Of the next starts: how long the engine takes to make a commit durable.
+  void set_meta_commit_delay(io::TimeNs delay) { meta_commit_delay_ = delay; }
   bool MetaRuns() const { return meta_ != nullptr; }
   NodeId meta_node() const { return meta_node_; }
   // What the engine's disk holds: it outlives the process.
@@ -146,7 +150,7 @@ class SimCluster {
   static io::Task<void> Reap(std::unique_ptr<Process> process) {
     co_await process->Close();
   }
-  void ReapMeta();
+  void ReapMeta(std::optional<uint64_t> commits_kept);
 
   const ClusterOptions options_;
   World world_;
@@ -155,6 +159,7 @@ class SimCluster {
   format::ClusterId cluster_id_;
   NodeId meta_node_;
   server::ModelKvDisk meta_disk_;
+  io::TimeNs meta_commit_delay_ = server::ModelKvOptions().commit_delay_ns;
   std::unique_ptr<MetaProcess> meta_;
   std::vector<Server> servers_;
   std::map<format::TargetId, std::string> addresses_;  // Last known ones.

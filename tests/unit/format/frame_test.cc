@@ -232,14 +232,14 @@ TEST(Trailer, UnknownStatusAndShortBytesAreDamage) {
   std::vector<uint8_t> trailer(TrailerBytes(1));
   StoreLe(trailer.data(), uint64_t{17});
   EXPECT_THAT(TrailerStatus(trailer),
-              StatusIs(absl::StatusCode::kDataLoss, "trailer status"));
+              StatusIs(absl::StatusCode::kUnavailable, "trailer status"));
   for (uint64_t bit = 1; bit <= 16; bit *= 2) {  // One flipped bit.
     StoreLe(trailer.data(), bit);
     EXPECT_THAT(TrailerStatus(trailer),
-                StatusIs(absl::StatusCode::kDataLoss, "trailer status"));
+                StatusIs(absl::StatusCode::kUnavailable, "trailer status"));
   }
   EXPECT_THAT(TrailerStatus(ConstBytes(trailer).first(7)),
-              StatusIs(absl::StatusCode::kDataLoss, "malformed"));
+              StatusIs(absl::StatusCode::kUnavailable, "malformed"));
   EXPECT_EQ(TrailerChecksumCount(ConstBytes(trailer).first(7)), 0u);
 }
 

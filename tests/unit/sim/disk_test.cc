@@ -223,6 +223,44 @@ TEST(DiskCrash, LaterWriteMaySurviveAnEarlierOne) {
   EXPECT_TRUE(seen);
 }
 
+TEST_F(DiskTest, ChosenChangesSurviveAndOthersAreGone) {
+  const InodePtr made = Make("/made");  // Bit 0: its name.
+  Write(0, 512, 2);                     // Bits 1 to 3, in "/f".
+  Write(512, 512, 3);
+  Write(1024, 512, 4);
+  ASSERT_OK(disk_.Write(made.get(), 0, Filled(10, 5)));  // Bit 4.
+  EXPECT_EQ(disk_.unflushed(), 5u);
+  CrashOptions options;
+  options.unflushed = Unflushed::kChosen;
+  options.survivors = 0b10101;
+  disk_.Crash(options);
+  std::vector<uint8_t> expected = Filled(8192, 1);
+  std::fill_n(expected.begin() + 512, 512, uint8_t{3});
+  EXPECT_TRUE(Contents() == expected);
+  EXPECT_TRUE(Contents("/made") == Filled(10, 5));
+  EXPECT_EQ(disk_.unflushed(), 0u);
+}
+
+TEST(DiskCrash, DrawsFromASeedOfItsOwnAreTheSameOnAnyDisk) {
+  std::set<std::vector<uint8_t>> seen;
+  for (uint64_t disk_seed = 0; disk_seed < 4; ++disk_seed) {
+    Disk disk(DiskOptions(), disk_seed);
+    const InodePtr file = *disk.Open("/f", Creating());
+    ASSERT_OK(disk.SyncDirectory("/"));
+    ASSERT_OK(disk.Write(file.get(), 0, Filled(16 * 512, 1)));
+    file->data.FlushUpTo(file->data.last_change());
+    ASSERT_OK(disk.Write(file.get(), 0, Filled(16 * 512, 2)));
+    CrashOptions options;
+    options.seed = 3;
+    options.scatter = true;
+    disk.Crash(options);
+    std::vector<uint8_t> bytes(16 * 512);
+    ASSERT_OK(disk.Read(file.get(), 0, bytes));
+    seen.insert(bytes);
+  }
+  EXPECT_EQ(seen.size(), 1u);
+}
+
 // --- Names.
 
 TEST_F(DiskTest, FlushedFileWithoutADurableNameIsGone) {

@@ -43,6 +43,22 @@ TEST(World, HookRunsBeforeEveryEvent) {
   EXPECT_EQ(calls, before);
 }
 
+TEST(World, EachDiskOperationIsToldWithItsProcess) {
+  World world({.seed = 1});
+  SimEnv* const env = world.Start(world.AddNode());
+  std::vector<Trace> told;
+  world.OnNote([&](Trace what, uint64_t process) {
+    if (what != Trace::kWrite && what != Trace::kSync) return;
+    EXPECT_EQ(process, env->process());
+    told.push_back(what);
+  });
+  int stage = 0;
+  world.Run(SaveTwice(env, &stage));
+  world.OnNote(nullptr);
+  EXPECT_EQ(told, std::vector<Trace>({Trace::kWrite, Trace::kSync,
+                                      Trace::kWrite, Trace::kSync}));
+}
+
 TEST(World, HookMayKillAtTheFirstDiskWrite) {
   World world({.seed = 1});
   SimEnv* const env = world.Start(world.AddNode());

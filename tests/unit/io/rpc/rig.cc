@@ -93,7 +93,7 @@ Task<void> TestService::Get(ServerCall* call) {
   MemorySource source(bytes, 100'000);
   if (call->method() == Method::kRename) source.Corrupt();
   if (call->method() == Method::kLink) {
-    source.FailWith(absl::StatusCode::kAborted);
+    source.FailWith(absl::StatusCode::kUnavailable);
   }
   co_await call->Reply(std::string(body), &source);
 }
