@@ -52,6 +52,7 @@ uint32_t KeyNumbers(KeyKind kind) {
     case KeyKind::kPublication:
     case KeyKind::kSession:
     case KeyKind::kMap:
+    case KeyKind::kMember:
       return 1;
     case KeyKind::kExtent:
     case KeyKind::kManifestBlock:
@@ -63,6 +64,7 @@ uint32_t KeyNumbers(KeyKind kind) {
     case KeyKind::kResult:
     case KeyKind::kOwnedBlob:
     case KeyKind::kRank:
+    case KeyKind::kQuarantine:
       return 2;
     case KeyKind::kManifestPiece:
       return 3;
@@ -167,5 +169,11 @@ std::string CounterKey(CounterId counter, uint64_t part) {
   return MakeKey(KeyKind::kCounter, {static_cast<uint64_t>(counter), part});
 }
 std::string MapKey() { return MakeKey(KeyKind::kMap, {0}); }
+std::string MemberKey(TargetId target) {
+  return MakeKey(KeyKind::kMember, {target.value});
+}
+std::string QuarantineKey(TargetId target, uint64_t place) {
+  return MakeKey(KeyKind::kQuarantine, {target.value, place});
+}
 
 }  // namespace cairn::format

@@ -36,7 +36,9 @@ enum class KeyKind : char {
   kMap = 'Z',
   kOwnedBlob = 'b',
   kRank = 'c',
+  kMember = 'm',
   kManifestPiece = 'p',
+  kQuarantine = 'q',
 };
 
 // First integer of a kCounter key; the second is 0, or the pool of
@@ -107,5 +109,7 @@ std::string TrashKey(uint64_t due_ms, InodeId inode);
 std::string GarbageKey(uint64_t due_ms, BlobId blob);
 std::string CounterKey(CounterId counter, uint64_t part = 0);
 std::string MapKey();
+std::string MemberKey(TargetId target);
+std::string QuarantineKey(TargetId target, uint64_t place);
 
 }  // namespace cairn::format

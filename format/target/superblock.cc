@@ -27,11 +27,13 @@ struct RawSuperblock {
   uint64_t capacity_bytes = 0;
   uint64_t format_wall_ns = 0;
   uint64_t generation = 0;
-  std::array<uint8_t, 4008> zero{};
+  uint64_t admission = 0;  // Since version 2; zero in version 1.
+  std::array<uint8_t, 4000> zero{};
   uint64_t xxh3 = 0;  // Of the bytes before.
 };
 static_assert(sizeof(RawSuperblock) == kSuperblockBytes);
 static_assert(offsetof(RawSuperblock, generation) == 72);
+static_assert(offsetof(RawSuperblock, admission) == 80);
 static_assert(offsetof(RawSuperblock, xxh3) == 4088);
 static_assert(std::has_unique_object_representations_v<RawSuperblock>);
 
@@ -52,6 +54,7 @@ Superblock FromRaw(const RawSuperblock& raw) {
   superblock.capacity_bytes = raw.capacity_bytes;
   superblock.format_wall_ns = raw.format_wall_ns;
   superblock.generation = raw.generation;
+  superblock.admission = raw.admission;
   return superblock;
 }
 
@@ -70,6 +73,7 @@ ParsedCopy ParseCopy(ConstBytes bytes, uint32_t copy) {
   const bool is_zero = std::all_of(raw.zero.begin(), raw.zero.end(),
                                    [](uint8_t byte) { return byte == 0; });
   if (!is_zero) return parsed;
+  if (raw.version == 1 && raw.admission != 0) return parsed;
   parsed.superblock = FromRaw(raw);
   if (!ValidateSuperblock(parsed.superblock).ok()) return parsed;
   parsed.state = CopyState::kWhole;
@@ -153,6 +157,7 @@ std::string EncodeSuperblock(const Superblock& superblock) {
   raw.capacity_bytes = superblock.capacity_bytes;
   raw.format_wall_ns = superblock.format_wall_ns;
   raw.generation = superblock.generation;
+  raw.admission = superblock.admission;
   std::string file(kSuperblockFileBytes, '\0');
   for (uint32_t copy = 0; copy < kSuperblockCopies; ++copy) {
     char* const to = file.data() + copy * kSuperblockBytes;

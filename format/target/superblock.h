@@ -18,7 +18,7 @@ inline constexpr uint64_t kSuperblockBytes = 4 * kKiB;  // Of one copy.
 inline constexpr uint32_t kSuperblockCopies = 4;
 inline constexpr uint64_t kSuperblockFileBytes =
     kSuperblockBytes * kSuperblockCopies;
-inline constexpr uint32_t kSuperblockVersion = 1;
+inline constexpr uint32_t kSuperblockVersion = 2;
 
 inline constexpr uint64_t kSlabBytesMax = 1024 * kGiB;
 inline constexpr uint32_t kSlabsPerTargetMax = 1u << 20;
@@ -35,6 +35,9 @@ struct Superblock {
   uint64_t capacity_bytes = 0;
   uint64_t format_wall_ns = 0;
   uint64_t generation = 0;
+  // Number of the admission under which it was served last: metadata counts
+  // them. 0: never admitted (also: written by version 1).
+  uint64_t admission = 0;
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
 

@@ -47,6 +47,13 @@ enum class Method : uint16_t {
   kGetSet = 84,
   kGetManifest = 85,
   kRemoveSet = 86,
+
+  // Metadata: members and pools (member.proto).
+  kRegisterTarget = 96,  // Asked by a target's process.
+  kAllocateTarget = 97,
+  kListTargets = 98,
+  kChangeTarget = 99,
+  kCreatePool = 100,
 };
 
 // "PutChunk"; "method 999" is for the caller to print when this is empty.

@@ -24,7 +24,7 @@ class TargetClient final : public TargetOrders {
   ~TargetClient() override;
 
   // Where the target's loop listens. A new address replaces the connection.
-  void SetAddress(format::TargetId target, std::string address);
+  void SetAddress(format::TargetId target, std::string address) override;
 
   // All: kUnavailable if the target's address is not known.
   io::Task<absl::Status> DeleteBlobs(format::TargetId target,

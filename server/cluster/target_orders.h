@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "format/base/ids.h"
 #include "format/wire/target.pb.h"
+#include "io/executor.h"
 #include "io/task.h"
 
 namespace cairn::server {
@@ -19,6 +21,10 @@ namespace cairn::server {
 class TargetOrders {
  public:
   virtual ~TargetOrders() = default;
+
+  // Where the target is from now on.
+  virtual void SetAddress(format::TargetId /*target*/,
+                          std::string /*address*/) {}
 
   // OK: no chunk of the blobs is on the target any more (there may have been
   // none). Idempotent. `meta_sequence` is that of the decision.

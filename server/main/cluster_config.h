@@ -22,7 +22,7 @@ struct TargetPlace {
 
 struct ClusterConfig {
   format::ClusterId cluster_id;
-  std::vector<TargetPlace> targets;
+  std::vector<TargetPlace> targets;  // Of `cairnd run`; others join.
 };
 
 // Paths inside the cluster's directory.

@@ -12,6 +12,14 @@ namespace cairn::server {
 
 using io::Task;
 
+namespace {
+// Of the disk, and not a mistake in what was asked for.
+bool IsBadDisk(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsInternal(status) ||
+         absl::IsResourceExhausted(status);
+}
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<DataLoop>> DataLoop::Start(Options options) {
   std::unique_ptr<DataLoop> loop(new DataLoop(std::move(options)));
   CAIRN_ASSIGN_OR_RETURN(
@@ -37,16 +45,23 @@ Task<absl::Status> DataLoop::Open(io::Env* env) {
     absl::StatusOr<std::unique_ptr<ChunkStore>> store =
         co_await ChunkStore::Open(env, place.directory, expect);
     if (!store.ok()) {
-      co_return Annotate(store.status(), absl::StrCat("target ", place.id.value,
-                                                      " in ", place.directory));
+      absl::Status failed = Annotate(
+          store.status(),
+          absl::StrCat("target ", place.id.value, " in ", place.directory));
+      if (!options_.tolerate_bad_disks || !IsBadDisk(failed)) co_return failed;
+      spdlog::error("going on without {}", StdText(failed.message()));
+      continue;
     }
     const StoreStats stats = (*store)->stats();
     meta_sequence_ = std::max(meta_sequence_, stats.meta_sequence);
-    service_->AddStore(store->get());
     stores_.push_back(*std::move(store));
+    directories_.push_back(place.directory);
     spdlog::info("target {} in {}: {} chunks, {} of {} bytes used",
                  place.id.value, place.directory, stats.chunks,
                  stats.used_bytes, stats.capacity_bytes);
+  }
+  if (stores_.empty() && !options_.targets.empty()) {
+    co_return absl::DataLossError("no target of this loop can be read");
   }
   co_return co_await Serve(env);
 }
@@ -56,6 +71,10 @@ Task<absl::Status> DataLoop::Serve(io::Env* env) {
       absl::StrCat(options_.listen_host, ":", options_.port));
   if (!listener.ok()) co_return listener.status();
   address_ = (*listener)->address();
+  if (!options_.advertise_host.empty()) {
+    address_ = absl::StrCat(options_.advertise_host,
+                            address_.substr(address_.rfind(':')));
+  }
   io::ServerOptions options;
   options.cluster_id = options_.cluster_id;
   options.server_name = absl::StrCat("cairnd/", getpid(), "/", options_.name);
@@ -70,7 +89,47 @@ Task<absl::Status> DataLoop::Serve(io::Env* env) {
   co_return absl::OkStatus();
 }
 
+void DataLoop::Join(JoinerOptions options) {
+  thread_->Run<bool>([this, &options](io::Env* env) {
+    return StartJoin(env, std::move(options));
+  });
+}
+
+Task<bool> DataLoop::StartJoin(io::Env* env, JoinerOptions options) {
+  CAIRN_CHECK(joiner_ == nullptr);
+  options.address = address_;
+  options.process = absl::StrCat("cairnd/", getpid(), "/", options_.name);
+  joiner_ = std::make_unique<Joiner>(env, service_.get(), std::move(options));
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    joiner_->Add(stores_[i].get(), directories_[i]);
+  }
+  co_return true;
+}
+
+DataLoop::JoinStates DataLoop::join_states() {
+  return thread_->Run<JoinStates>([this](io::Env*) { return ReadStates(); });
+}
+
+Task<DataLoop::JoinStates> DataLoop::ReadStates() {
+  JoinStates states;
+  states.decided = joiner_->decided();
+  states.targets = joiner_->states();
+  co_return states;
+}
+
+bool DataLoop::AwaitJoined(uint64_t ms) {
+  return thread_->Run<bool>(
+      [this, ms](io::Env* env) { return WaitForJoin(env, ms); });
+}
+
+Task<bool> DataLoop::WaitForJoin(io::Env* env, uint64_t ms) {
+  co_return co_await joiner_->AwaitDecided(env->NowNs() +
+                                           ms * io::kMillisecond);
+}
+
 Task<bool> DataLoop::Stop() {
+  if (joiner_ != nullptr) co_await joiner_->Close();
+  joiner_.reset();
   if (server_ != nullptr) co_await server_->Close();
   server_.reset();
   service_.reset();

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "format/cluster/placement.h"
 #include "server/main/cluster_config.h"
+#include "server/main/data_loop_plan.h"
 #include "server/meta/kv/high_water_mark.h"
 #include "server/meta/kv/rocks_kv.h"
 #include "server/meta/service.h"
@@ -75,6 +75,7 @@ absl::StatusOr<std::vector<uint64_t>> PlanCapacities(
 
 std::vector<TargetPlace> PlanPlaces(const InitOptions& options) {
   std::vector<TargetPlace> places;
+  if (options.no_targets) return places;
   if (options.target_directories.empty()) {
     for (uint32_t i = 1; i <= options.targets; ++i) {
       const auto path = std::filesystem::absolute(options.directory) /
@@ -97,8 +98,7 @@ absl::StatusOr<format::ClusterMap> MakeMap(
     const InitOptions& options, format::ClusterId id,
     const std::vector<TargetPlace>& places,
     const std::vector<uint64_t>& capacities) {
-  char host[256] = "localhost";
-  (void)gethostname(host, sizeof(host) - 1);
+  const std::string host = HostName();
   format::ClusterMap map;
   map.cluster_id = id;
   map.epoch = format::Epoch(1);
@@ -113,6 +113,7 @@ absl::StatusOr<format::ClusterMap> MakeMap(
     map.targets[target.id] = target;
     placement.targets.push_back(target);
   }
+  if (places.empty()) return map;  // A pool needs targets: later.
   format::Pool pool;
   pool.id = format::PoolId(1);
   pool.name = "default";

@@ -13,6 +13,7 @@ namespace cairn::server {
 
 struct InitOptions {
   std::string directory;
+  bool no_targets = false;                      // Metadata only; else:
   uint32_t targets = 0;                         // Made below the directory...
   std::vector<std::string> target_directories;  // ...or these.
   format::Scheme scheme;

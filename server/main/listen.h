@@ -13,4 +13,10 @@ namespace cairn::server {
 io::Task<absl::StatusOr<std::unique_ptr<io::Listener>>> ListenPatiently(
     io::Env* env, std::string address);
 
+// "127.0.0.1" of "127.0.0.1:7400".
+std::string HostOf(const std::string& listen);
+// kInvalidArgument: not HOST:PORT. kPermissionDenied: beyond loopback without
+// `insecure`; says why.
+absl::Status CheckListenAddress(const std::string& listen, bool insecure);
+
 }  // namespace cairn::server

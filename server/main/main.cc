@@ -1,36 +1,19 @@
 // cairnd: the server program. `cairnd --help`.
-#include <signal.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/str_cat.h"
+#include "server/main/command_line.h"
 #include "server/main/init.h"
 #include "server/main/run.h"
+#include "server/main/server_commands.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace cairn::server {
 namespace {
-
-// Exit codes: 0 fine, 1 refused or failed (the message says why), 2 wrong
-// arguments.
-constexpr int kExitFailed = 1;
-constexpr int kExitUsage = 2;
-
-int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "cairnd: %s\n", std::string(status.message()).c_str());
-  return status.code() == absl::StatusCode::kInvalidArgument ? kExitUsage
-                                                             : kExitFailed;
-}
-
-const std::map<std::string, io::Backend> kBackends = {
-    {"auto", io::Backend::kAuto},
-    {"io_uring", io::Backend::kUring},
-    {"plain", io::Backend::kPlain}};
 
 void AddInit(CLI::App* app, InitOptions* options, std::string* scheme) {
   app->add_option("--dir", options->directory, "Directory of the cluster")
@@ -38,10 +21,16 @@ void AddInit(CLI::App* app, InitOptions* options, std::string* scheme) {
   auto* count = app->add_option("--targets", options->targets,
                                 "Make this many targets below --dir")
                     ->check(CLI::Range(1, 4096));
-  app->add_option("--target", options->target_directories,
-                  "A target's directory (absent or empty); one per disk, "
-                  "repeat it")
-      ->excludes(count);
+  auto* directories =
+      app->add_option("--target", options->target_directories,
+                      "A target's directory (absent or empty); one per disk, "
+                      "repeat it")
+          ->excludes(count);
+  app->add_flag("--no-targets", options->no_targets,
+                "Metadata only: targets join later (cairnd format, cairnd "
+                "target), and pools are made then (cairn pool create)")
+      ->excludes(count)
+      ->excludes(directories);
   app->add_option("--scheme", *scheme,
                   "Redundancy: rs:K+M (Reed-Solomon) or replicate:R")
       ->capture_default_str();
@@ -63,40 +52,12 @@ void AddInit(CLI::App* app, InitOptions* options, std::string* scheme) {
       "Examples:\n"
       "  cairnd init --dir ./c --targets 6 --scheme rs:4+2\n"
       "  cairnd init --dir /srv/cairn --target /disk1/cairn --target "
-      "/disk2/cairn --scheme replicate:2\n");
-}
-
-// An option in milliseconds for a time in nanoseconds.
-void AddTime(CLI::App* app, const std::string& name, io::TimeNs* time,
-             const std::string& text) {
-  app->add_option_function<uint64_t>(
-         name, [time](uint64_t ms) { *time = ms * io::kMillisecond; }, text)
-      ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}))
-      ->default_str(absl::StrCat(*time / io::kMillisecond));
-}
-
-void AddHealth(CLI::App* app, HealthOptions* options) {
-  AddTime(app, "--heartbeat-ms", &options->heartbeat_ns,
-          "Time between two heartbeats to a target");
-  AddTime(app, "--suspect-after-ms", &options->suspect_after_ns,
-          "No new data for a target that gave no answer for so long");
-  AddTime(app, "--down-after-ms", &options->down_after_ns,
-          "Reads avoid a target that gave no answer for so long");
-  AddTime(app, "--up-after-ms", &options->up_after_ns,
-          "A target is up again after answering for so long (twice as long "
-          "each time that it falls again)");
-  app->add_option("--brake-share", options->brake_share,
-                  "Share of all targets: if more are down, nothing is done "
-                  "about it automatically")
-      ->capture_default_str();
+      "/disk2/cairn --scheme replicate:2\n"
+      "  cairnd init --dir /srv/cairn --no-targets\n");
 }
 
 void AddRun(CLI::App* app, RunOptions* options) {
-  app->add_option("--dir", options->directory, "Directory of the cluster")
-      ->required();
-  app->add_option("--listen", options->listen,
-                  "HOST:PORT of the metadata service; port 0: any free one")
-      ->capture_default_str();
+  AddMetaOptions(app, options);
   app->add_option("--data-port", options->data_port,
                   "First port of the data loops (default: any free ones)");
   app->add_option("--loops", options->loops,
@@ -105,18 +66,6 @@ void AddRun(CLI::App* app, RunOptions* options) {
   app->add_option("--memory", options->memory_bytes,
                   "Bytes of buffers for all data loops (default: 160M)")
       ->transform(CLI::AsSizeValue(false));
-  app->add_option("--trash-grace-ms", options->trash_grace_ms,
-                  "How long unlinked files keep their space")
-      ->capture_default_str();
-  AddHealth(app, &options->health);
-  app->add_flag("--insecure", options->insecure,
-                "Allow to listen beyond loopback: there is no authentication "
-                "yet");
-  app->add_flag("--accept-metadata-loss", options->accept_metadata_loss,
-                "Serve although acknowledged metadata is missing: only after "
-                "no better copy could be found");
-  app->add_option("--io", options->backend, "auto, io_uring or plain")
-      ->transform(CLI::CheckedTransformer(kBackends, CLI::ignore_case));
   app->footer(
       "Examples:\n"
       "  cairnd run --dir ./c --listen 127.0.0.1:7400\n"
@@ -128,11 +77,18 @@ int Init(InitOptions options, const std::string& scheme) {
   absl::StatusOr<format::Scheme> parsed = format::ParseScheme(scheme);
   if (!parsed.ok()) return Fail(parsed.status());
   options.scheme = *parsed;
-  if (options.targets == 0 && options.target_directories.empty()) {
-    options.targets = 6;
-  }
+  const bool default_targets =
+      options.targets == 0 && options.target_directories.empty();
+  if (default_targets && !options.no_targets) options.targets = 6;
   const absl::Status made = InitCluster(options);
   if (!made.ok()) return Fail(made);
+  if (options.no_targets) {
+    std::printf(
+        "made a cluster without targets in %s\nstart it: cairnd meta "
+        "--dir %s\n",
+        options.directory.c_str(), options.directory.c_str());
+    return 0;
+  }
   std::printf(
       "made a cluster of %zu targets (%s) in %s\nstart it: cairnd run "
       "--dir %s\n",
@@ -144,23 +100,13 @@ int Init(InitOptions options, const std::string& scheme) {
 }
 
 int Run(const RunOptions& options) {
-  // Blocked before any thread starts, so that only sigwait() below gets them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const StopSignals signals;
   absl::StatusOr<std::unique_ptr<AllInOne>> server = AllInOne::Start(options);
   if (!server.ok()) return Fail(server.status());
   spdlog::info("serving {} targets on {} ({})", (*server)->targets(),
                (*server)->address(), (*server)->backend());
-  std::printf("ready %s\n", (*server)->address().c_str());
-  std::fflush(stdout);
-  int signal = 0;
-  sigwait(&signals, &signal);
-  spdlog::info("signal {}: stopping", signal);
-  // A second signal ends the process at once: that loses nothing either.
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  SayReady((*server)->address());
+  signals.Wait();
   server->reset();
   return 0;
 }
@@ -185,6 +131,12 @@ int Main(int argc, char** argv) {
   RunOptions run;
   AddRun(app.add_subcommand("run", "Serve a cluster: metadata and all targets"),
          &run);
+  MetaCommand meta;
+  meta.Add(&app);
+  TargetCommand target;
+  target.Add(&app);
+  FormatCommand format;
+  format.Add(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -192,6 +144,9 @@ int Main(int argc, char** argv) {
     return code == 0 ? 0 : kExitUsage;
   }
   if (app.got_subcommand("init")) return Init(init, scheme);
+  if (app.got_subcommand("meta")) return meta.Run();
+  if (app.got_subcommand("target")) return target.Run();
+  if (app.got_subcommand("format")) return format.Run();
   return Run(run);
 }
 

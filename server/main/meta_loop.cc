@@ -60,14 +60,12 @@ Task<absl::Status> MetaLoop::Open(io::Env* env) {
   TargetClientOptions client;
   client.cluster_id = options_.cluster_id;
   targets_ = std::make_unique<TargetClient>(env, client);
+  MetaOptions meta = options_.meta;
+  meta.accept_metadata_loss = options_.accept_metadata_loss;
   absl::StatusOr<std::unique_ptr<MetaService>> service =
-      co_await MetaService::Open(env, kv_.get(), targets_.get(), options_.meta);
+      co_await MetaService::Open(env, kv_.get(), targets_.get(), meta);
   if (!service.ok()) co_return service.status();
   service_ = *std::move(service);
-  for (const auto& [target, address] : options_.target_addresses) {
-    targets_->SetAddress(target, address);
-    service_->SetTargetAddress(target, address);
-  }
   co_return co_await Serve(env);
 }
 

@@ -1,7 +1,6 @@
 // The loop thread of the metadata service.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -20,8 +19,7 @@ class MetaLoop {
     std::string directory;  // The cluster's.
     std::string listen;
     format::ClusterId cluster_id;
-    // Where each target listens, and the highest sequence that any has seen.
-    std::map<format::TargetId, std::string> target_addresses;
+    // The highest sequence that a target of this process has seen.
     uint64_t targets_sequence_max = 0;
     // Serve although acknowledged metadata is missing.
     bool accept_metadata_loss = false;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "io/event_loop.h"
 #include "server/main/data_loop.h"
+#include "server/main/data_loop_plan.h"
 #include "server/main/meta_loop.h"
 
 namespace cairn::server {
@@ -26,6 +27,10 @@ struct RunOptions {
   io::Backend backend = io::Backend::kAuto;
 };
 
+// What the options say of the metadata service.
+MetaLoop::Options PlanMetaLoop(const RunOptions& options,
+                               format::ClusterId cluster_id);
+
 class AllInOne {
  public:
   // kFailedPrecondition, kNotFound, kAlreadyExists, kDataLoss: as the parts
@@ -37,13 +42,10 @@ class AllInOne {
 
  private:
   AllInOne() = default;
+  void Join();
   std::vector<std::unique_ptr<DataLoop>> data_;
   std::unique_ptr<MetaLoop> meta_;  // Stops before the data loops.
   uint64_t targets_ = 0;
 };
-
-// kInvalidArgument: not HOST:PORT. kPermissionDenied: beyond loopback without
-// `insecure`; says why.
-absl::Status CheckListenAddress(const std::string& listen, bool insecure);
 
 }  // namespace cairn::server

@@ -106,6 +106,12 @@ static_assert(kManifestTxnBytesMax < kKvBytesMax);
 static_assert(kManifestPartBytesMax < format::kFrameBodyBytesMax);
 static_assert(kManifestHeaderBytesMax < format::kFrameBodyBytesMax);
 
+// Places in quarantine that are remembered.
+inline constexpr uint32_t kQuarantinedMax = 256;
+// How long a process that serves a target may take to say so, before another
+// one that claims the target is let in.
+inline constexpr uint64_t kHolderAnswerNs = 2'000'000'000;
+
 // The brake never engages for so few targets that are down.
 inline constexpr uint64_t kBrakeTargetsMin = 2;
 

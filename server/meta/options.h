@@ -34,6 +34,9 @@ struct MetaOptions {
   // --- Heartbeats to targets.
   HealthOptions health;
 
+  // Let targets in that have seen newer metadata than the store has.
+  bool accept_metadata_loss = false;
+
   // Shown in ClusterStatus.
   std::string version = "0.1.0";
 };

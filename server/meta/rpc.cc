@@ -46,6 +46,12 @@ void MetaService::Register(io::RpcServer* server) {
   Add(server, Method::kGetMap, this, &MetaService::GetMap);
   Add(server, Method::kClusterStatus, this, &MetaService::ClusterStatus);
 
+  Add(server, Method::kRegisterTarget, &membership_, &Membership::Register);
+  Add(server, Method::kAllocateTarget, &membership_, &Membership::Allocate);
+  Add(server, Method::kListTargets, &membership_, &Membership::List);
+  Add(server, Method::kChangeTarget, &membership_, &Membership::Change);
+  Add(server, Method::kCreatePool, &pools_, &Pools::Create);
+
   Add(server, Method::kOpenSession, &sessions_, &Sessions::Open);
   Add(server, Method::kRenewSession, &sessions_, &Sessions::Renew);
   Add(server, Method::kCloseSession, &sessions_, &Sessions::Close);

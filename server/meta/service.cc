@@ -18,6 +18,8 @@ MetaService::MetaService(io::Env* env, KvEngine* kv, TargetOrders* orders,
       trash_(&core_),
       garbage_(&core_, orders),
       health_(&core_, orders),
+      membership_(&core_, orders),
+      pools_(&core_),
       started_ns_(env->NowNs()) {}
 
 MetaService::~MetaService() { CAIRN_CHECK(closed_); }
@@ -68,6 +70,7 @@ io::Task<absl::StatusOr<std::unique_ptr<MetaService>>> MetaService::Open(
 io::Task<absl::Status> MetaService::Load() {
   CAIRN_CO_RETURN_IF_ERROR(co_await core_.map.Load());
   CAIRN_CO_RETURN_IF_ERROR(co_await core_.clock.Load());
+  CAIRN_CO_RETURN_IF_ERROR(co_await membership_.Load());
   // All inodes from here on are made by this run.
   const absl::StatusOr<uint64_t> first =
       co_await core_.ids.Next(format::CounterId::kInodeCounter);

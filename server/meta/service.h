@@ -25,6 +25,8 @@
 #include "server/cluster/target_orders.h"
 #include "server/meta/garbage.h"
 #include "server/meta/health.h"
+#include "server/meta/membership.h"
+#include "server/meta/pools.h"
 #include "server/meta/sets.h"
 #include "server/meta/trash.h"
 
@@ -72,6 +74,8 @@ class MetaService {
       wire::ClusterStatusRequest request);
 
   Sessions& sessions() { return sessions_; }
+  Membership& membership() { return membership_; }
+  Pools& pools() { return pools_; }
   Namespace& names() { return names_; }
   Extents& extents() { return extents_; }
   Sets& sets() { return sets_; }
@@ -101,6 +105,8 @@ class MetaService {
   Trash trash_;
   Garbage garbage_;
   HealthMonitor health_;
+  Membership membership_;
+  Pools pools_;
   io::TimeNs started_ns_ = 0;
   uint64_t first_new_inode_ = 0;
   bool closed_ = false;

@@ -34,6 +34,9 @@ struct TargetIdentity {
   format::ClusterId cluster_id;
   format::TargetId target_id;
   uint64_t disk_generation = 0;  // Raised at each Format of the same id.
+  // Under which metadata let it serve last: docs/format/membership.md. Nothing
+  // is expected of it when a store is opened.
+  uint64_t admission = 0;
 };
 
 struct ChunkRecord {
@@ -162,6 +165,10 @@ class ChunkStore {
   // Raises the mark if `meta_sequence` is greater; the next Put() or
   // DeleteBlobs() makes it durable.
   virtual void NoteMetaSequence(uint64_t meta_sequence) = 0;
+
+  // Writes down that the store was let in under this number. OK: on stable
+  // storage. Otherwise the disk has the old number or this one.
+  virtual io::Task<absl::Status> SetAdmission(uint64_t admission) = 0;
 
   virtual StoreStats stats() const = 0;
   virtual const TargetIdentity& identity() const = 0;

@@ -152,6 +152,7 @@ io::Task<absl::StatusOr<TargetIdentity>> ReadTargetIdentity(io::Env* env,
   identity.cluster_id = decoded.superblock.cluster_id;
   identity.target_id = decoded.superblock.target_id;
   identity.disk_generation = decoded.superblock.disk_generation;
+  identity.admission = decoded.superblock.admission;
   co_return identity;
 }
 

@@ -48,6 +48,7 @@ class LocalStore final : public ChunkStore {
   io::Task<absl::StatusOr<DeleteResult>> DeleteBlobs(
       std::vector<format::BlobId> blobs, uint64_t meta_sequence) override;
   void NoteMetaSequence(uint64_t meta_sequence) override;
+  io::Task<absl::Status> SetAdmission(uint64_t admission) override;
   StoreStats stats() const override;
   const TargetIdentity& identity() const override { return identity_; }
   io::Task<absl::Status> Close() override;

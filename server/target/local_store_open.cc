@@ -92,6 +92,7 @@ io::Task<absl::Status> LocalStore::ReadIdentity(TargetIdentity expect) {
   identity_.cluster_id = superblock_.cluster_id;
   identity_.target_id = superblock_.target_id;
   identity_.disk_generation = superblock_.disk_generation;
+  identity_.admission = superblock_.admission;
   if (identity_.cluster_id != expect.cluster_id) {
     co_return absl::FailedPreconditionError(absl::StrCat(
         dir_, " belongs to cluster ", ToString(identity_.cluster_id),
@@ -148,6 +149,19 @@ io::Task<absl::Status> LocalStore::RepairSuperblock() {
       format::kSuperblockCopies, dir_);
   ++superblock_.generation;
   co_return co_await WriteSuperblock(env_, dir_, superblock_);
+}
+
+io::Task<absl::Status> LocalStore::SetAdmission(uint64_t admission) {
+  CAIRN_CO_RETURN_IF_ERROR(CheckOpen());
+  const io::Gate::Hold hold = gate_.Enter();
+  if (admission == superblock_.admission) co_return absl::OkStatus();
+  format::Superblock next = superblock_;
+  next.admission = admission;
+  ++next.generation;
+  CAIRN_CO_RETURN_IF_ERROR(co_await WriteSuperblock(env_, dir_, next));
+  superblock_ = next;
+  identity_.admission = admission;
+  co_return absl::OkStatus();
 }
 
 io::Task<absl::Status> LocalStore::LoadIndex() {

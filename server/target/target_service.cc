@@ -73,10 +73,15 @@ io::Task<void> Answer(io::ServerCall* call, absl::StatusOr<Response> response) {
 
 }  // namespace
 
-void TargetService::AddStore(ChunkStore* store) {
+void TargetService::AddStore(ChunkStore* store, uint64_t incarnation) {
   const uint32_t id = store->identity().target_id.value;
-  CAIRN_CHECK(stores_.emplace(id, store).second);
+  Served served;
+  served.store = store;
+  served.incarnation = incarnation;
+  CAIRN_CHECK(stores_.emplace(id, served).second);
 }
+
+void TargetService::RemoveStore(uint32_t target) { stores_.erase(target); }
 
 void TargetService::Register(io::RpcServer* server) {
   using format::Method;
@@ -96,7 +101,7 @@ void TargetService::Register(io::RpcServer* server) {
 
 absl::StatusOr<ChunkStore*> TargetService::FindStore(uint32_t target) {
   const auto it = stores_.find(target);
-  if (it != stores_.end()) return it->second;
+  if (it != stores_.end()) return it->second.store;
   return absl::FailedPreconditionError(absl::StrCat(
       "target ", target, " is not served here: fetch the cluster map again"));
 }
@@ -308,6 +313,7 @@ io::Task<void> TargetService::TargetStatus(io::ServerCall* call) {
   response.set_get_bytes(stats.get_bytes);
   response.set_boot_epoch(stats.boot_epoch);
   response.set_disk_generation((*store)->identity().disk_generation);
+  response.set_incarnation(stores_.at(request->target()).incarnation);
   co_await call->Reply(response.SerializeAsString());
 }
 

@@ -28,7 +28,11 @@ class TargetService {
   TargetService& operator=(const TargetService&) = delete;
 
   // Serves `store` from now on. Its id is not served yet (checked).
-  void AddStore(ChunkStore* store);
+  // `incarnation` is what the metadata service knows this start of it by.
+  void AddStore(ChunkStore* store, uint64_t incarnation = 0);
+  // From now on it is not. Calls under way end as they would have: the store
+  // outlives them.
+  void RemoveStore(uint32_t target);
   bool Serves(uint32_t target) const { return stores_.contains(target); }
 
   // Before server->Serve(). Handles kPing, kPutChunk, kGetChunk, kListChunks,
@@ -56,7 +60,11 @@ class TargetService {
       io::ServerCall* call);
 
   io::Env* const env_;
-  std::map<uint32_t, ChunkStore*> stores_;
+  struct Served {
+    ChunkStore* store = nullptr;
+    uint64_t incarnation = 0;
+  };
+  std::map<uint32_t, Served> stores_;
 };
 
 }  // namespace cairn::server

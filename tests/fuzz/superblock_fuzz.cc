@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckStable({data, size});
   // A fuzzer cannot guess checksums: seal its bytes as a first copy.
   std::string copy(kSuperblockBytes, '\0');
-  const size_t used = std::min<size_t>(size, 80);
+  const size_t used = std::min<size_t>(size, 88);
   std::copy_n(data, used, copy.begin());
   const uint64_t xxh3 = Xxh3(AsBytes(copy).first(kSuperblockBytes - 8));
   StoreLe(copy.data() + kSuperblockBytes - 8, xxh3);

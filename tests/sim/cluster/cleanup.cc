@@ -72,6 +72,8 @@ std::string LeftoverRecords(const server::ModelKvDisk& disk) {
     switch (parsed->kind) {
       case KeyKind::kMap:
       case KeyKind::kCounter:
+      case KeyKind::kMember:
+      case KeyKind::kQuarantine:
         continue;
       case KeyKind::kInode:
       case KeyKind::kDirectoryTime:

@@ -43,12 +43,44 @@ TEST(Superblock, RoundTrip) {
   EXPECT_EQ(decoded->good_copies, kSuperblockCopies);
 }
 
-TEST(Superblock, BytesAreThoseOfTheGoldenFile) {
-  std::ifstream golden("tests/golden/target/superblock_v1.bin",
-                       std::ios::binary);
+std::string Golden(const std::string& name) {
+  std::ifstream golden("tests/golden/target/" + name, std::ios::binary);
   std::stringstream bytes;
   bytes << golden.rdbuf();
-  EXPECT_TRUE(EncodeSuperblock(Sample()) == bytes.str());
+  return bytes.str();
+}
+
+TEST(Superblock, BytesAreThoseOfTheGoldenFile) {
+  Superblock superblock = Sample();
+  superblock.admission = 0x0102030405060708;
+  EXPECT_TRUE(EncodeSuperblock(superblock) == Golden("superblock_v2.bin"));
+}
+
+TEST(Superblock, Version1ReadsAsNeverAdmitted) {
+  const auto decoded = DecodeSuperblock(AsBytes(Golden("superblock_v1.bin")));
+  ASSERT_OK(decoded);
+  EXPECT_EQ(decoded->superblock, Sample());
+  EXPECT_EQ(decoded->superblock.admission, 0u);
+  EXPECT_EQ(decoded->good_copies, kSuperblockCopies);
+}
+
+TEST(Superblock, AdmissionInVersion1IsDamage) {
+  std::string file = EncodeSuperblock(Sample());
+  StoreLe(Copy(&file, 0) + 8, uint32_t{1});
+  StoreLe(Copy(&file, 0) + 80, uint64_t{5});
+  Seal(&file, 0);
+  const auto decoded = DecodeSuperblock(AsBytes(file));
+  ASSERT_OK(decoded);
+  EXPECT_EQ(decoded->superblock, Sample());
+  EXPECT_EQ(decoded->good_copies, 3u);
+}
+
+TEST(Superblock, AdmissionRoundTrips) {
+  Superblock superblock = Sample();
+  superblock.admission = ~0ULL;
+  const auto decoded = DecodeSuperblock(AsBytes(EncodeSuperblock(superblock)));
+  ASSERT_OK(decoded);
+  EXPECT_EQ(decoded->superblock.admission, ~0ULL);
 }
 
 TEST(Superblock, AnyOneWholeCopyIsEnough) {
