@@ -131,6 +131,9 @@ struct ClusterStatus {
   // Why the cluster does nothing by itself about targets that are down: too
   // many are. Empty: it may.
   std::string brake;
+  // Disks that claim to be targets and were turned away: what happened and what
+  // to do. They serve nothing, so this alone does not make it unhealthy.
+  std::vector<std::string> quarantined;
 };
 
 // What reads had to work around since Connect().

@@ -43,6 +43,8 @@ void PrintJson(const nlohmann::json& value);
 
 // Each adds its subcommands to `app`.
 void AddStatusCommands(CLI::App* app, Context* context);
+void AddTargetCommands(CLI::App* app, Context* context);
+void AddPoolCommands(CLI::App* app, Context* context);
 void AddNameCommands(CLI::App* app, Context* context);
 void AddCopyCommands(CLI::App* app, Context* context);
 void AddVerifyCommand(CLI::App* app, Context* context);

@@ -34,6 +34,8 @@ int Main(int argc, char** argv) {
   CLI::App app("cairn: client of the Cairn storage system");
   AddGlobals(&app, &context);
   AddStatusCommands(&app, &context);
+  AddTargetCommands(&app, &context);
+  AddPoolCommands(&app, &context);
   AddNameCommands(&app, &context);
   AddCopyCommands(&app, &context);
   AddVerifyCommand(&app, &context);

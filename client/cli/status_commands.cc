@@ -21,6 +21,7 @@ json ToJson(const ClusterStatus& status) {
                {"epoch", status.epoch},
                {"healthy", status.healthy},
                {"brake", status.brake},
+               {"quarantined", status.quarantined},
                {"uptime_ms", status.uptime_ms},
                {"sessions", status.sessions},
                {"files", status.files},
@@ -119,6 +120,9 @@ absl::Status ShowStatus(const Context& context) {
   PrintPools(status);
   std::printf("\n");
   PrintTargets(status);
+  for (const std::string& reason : status.quarantined) {
+    std::printf("QUARANTINED  %s\n", reason.c_str());
+  }
   return absl::OkStatus();
 }
 

@@ -246,6 +246,10 @@ bool Core::MayAsk(format::TargetId target) {
 absl::StatusOr<const format::Pool*> Core::FindPool(
     const std::string& name) const {
   if (name.empty() && !map_->pools.empty()) return &map_->pools.begin()->second;
+  if (map_->pools.empty()) {
+    return absl::NotFoundError(
+        "the cluster has no pool yet: make one with: cairn pool create");
+  }
   const format::Pool* pool = map_->FindPool(name);
   if (pool != nullptr) return pool;
   std::vector<std::string> names;

@@ -84,6 +84,9 @@ Task<absl::StatusOr<ClusterStatus>> ReportStatus(Core* core,
   status.garbage_blobs = answer->garbage_blobs();
   status.resident_bytes = answer->resident_bytes();
   status.brake = answer->brake();
+  for (const wire::Quarantine& record : answer->quarantined()) {
+    status.quarantined.push_back(record.reason());
+  }
   status.healthy = status.brake.empty();
   int i = 0;
   for (const auto& [id, info] : map->targets) {

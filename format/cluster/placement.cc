@@ -127,6 +127,27 @@ absl::Status CheckEnoughDomains(uint64_t domains, uint64_t targets,
   return absl::InvalidArgumentError(message);
 }
 
+// How often each domain occurs in a table.
+std::vector<uint32_t> DomainQuotas(const std::vector<Domain>& domains,
+                                   const PlacementRequest& request,
+                                   uint64_t seed) {
+  std::vector<absl::uint128> weights;
+  for (const Domain& domain : domains) weights.push_back(domain.weight);
+  const uint32_t rows = request.pg_count;
+  return Apportion(weights, rows * request.scheme.shards(), rows, seed);
+}
+
+// How often each target of domain `d` does, in the domain's order.
+std::vector<uint32_t> MemberShares(const std::vector<TargetInfo>& targets,
+                                   const Domain& domain, uint32_t quota,
+                                   uint64_t own_seed) {
+  std::vector<absl::uint128> weights;
+  for (const uint32_t i : domain.targets) {
+    weights.emplace_back(targets[i].capacity_bytes);
+  }
+  return Apportion(weights, quota, quota, own_seed);
+}
+
 // Which target each domain gives at its 1st, 2nd, ... occurrence.
 std::vector<Sequence> MemberSequences(const std::vector<TargetInfo>& targets,
                                       const std::vector<Domain>& domains,
@@ -135,19 +156,36 @@ std::vector<Sequence> MemberSequences(const std::vector<TargetInfo>& targets,
   std::vector<Sequence> members;
   members.reserve(domains.size());
   for (size_t d = 0; d < domains.size(); ++d) {
-    std::vector<absl::uint128> weights;
-    for (const uint32_t i : domains[d].targets) {
-      weights.emplace_back(targets[i].capacity_bytes);
-    }
     const uint64_t own_seed = Mix64(seed + d + 1);
-    const std::vector<uint32_t> shares =
-        Apportion(weights, quotas[d], quotas[d], own_seed);
-    members.emplace_back(shares, own_seed);
+    members.emplace_back(MemberShares(targets, domains[d], quotas[d], own_seed),
+                         own_seed);
   }
   return members;
 }
 
 }  // namespace
+
+absl::StatusOr<std::map<TargetId, uint32_t>> PlacementShares(
+    const PlacementRequest& request) {
+  CAIRN_RETURN_IF_ERROR(ValidateRequest(request));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<TargetInfo> targets,
+                         SortedTargets(request));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<Domain> domains,
+                         GroupByDomain(targets, request.failure_domain));
+  CAIRN_RETURN_IF_ERROR(
+      CheckEnoughDomains(domains.size(), targets.size(), request));
+  const uint64_t seed = Mix64(request.seed + 1);
+  const std::vector<uint32_t> quotas = DomainQuotas(domains, request, seed);
+  std::map<TargetId, uint32_t> shares;
+  for (size_t d = 0; d < domains.size(); ++d) {
+    const std::vector<uint32_t> own =
+        MemberShares(targets, domains[d], quotas[d], Mix64(seed + d + 1));
+    for (size_t i = 0; i < own.size(); ++i) {
+      shares[targets[domains[d].targets[i]].id] = own[i];
+    }
+  }
+  return shares;
+}
 
 absl::StatusOr<std::vector<TargetId>> MakePgTable(
     const PlacementRequest& request) {
@@ -161,11 +199,8 @@ absl::StatusOr<std::vector<TargetId>> MakePgTable(
 
   const uint32_t shards = request.scheme.shards();
   const uint32_t rows = request.pg_count;
-  std::vector<absl::uint128> weights;
-  for (const Domain& domain : domains) weights.push_back(domain.weight);
   const uint64_t seed = Mix64(request.seed + 1);
-  const std::vector<uint32_t> quotas =
-      Apportion(weights, rows * shards, rows, seed);
+  const std::vector<uint32_t> quotas = DomainQuotas(domains, request, seed);
   Sequence order(quotas, seed);
   std::vector<Sequence> members =
       MemberSequences(targets, domains, quotas, seed);

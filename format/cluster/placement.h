@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -39,6 +40,11 @@ struct PlacementRequest {
 // without the host or rack that the failure domain needs, or with capacity 0
 // beside others that have one.
 absl::StatusOr<std::vector<TargetId>> MakePgTable(
+    const PlacementRequest& request);
+
+// How many slots of a table each of the request's targets gets: exactly those
+// that MakePgTable() gives it. Errors as there.
+absl::StatusOr<std::map<TargetId, uint32_t>> PlacementShares(
     const PlacementRequest& request);
 
 // A PG count for `targets` targets: enough for balance (96 slots a target),

@@ -138,7 +138,11 @@ Task<absl::Status> SimCluster::StartAll() {
     const uint32_t first = server.targets.front().identity.target_id.value;
     CAIRN_CO_RETURN_IF_ERROR(co_await StartTarget(first));
   }
-  co_return co_await StartMeta();
+  CAIRN_CO_RETURN_IF_ERROR(co_await StartMeta());
+  for (uint32_t t = 1; options_.join && t <= options_.targets; ++t) {
+    while (!TargetServes(t)) co_await io::SleepFor(&world_, io::kMillisecond);
+  }
+  co_return absl::OkStatus();
 }
 
 Task<bool> SimCluster::ShutDown() {
@@ -187,6 +191,33 @@ server::ChunkStore* SimCluster::store(uint32_t target) {
   return process == nullptr ? nullptr : process->store(TargetId(target));
 }
 
+server::JoinerOptions SimCluster::JoinOptions(uint32_t target) const {
+  server::JoinerOptions options;
+  options.meta_address = World::Address(meta_node_, kMetaPort);
+  options.host = absl::StrCat("node-", TargetNode(target).value);
+  options.rack = "default";
+  return options;
+}
+
+std::optional<server::Joiner::State> SimCluster::JoinState(uint32_t target) {
+  TargetProcess* const process = ServerOf(target).process.get();
+  if (process == nullptr || process->joiner() == nullptr) return std::nullopt;
+  for (const server::Joiner::State& state : process->joiner()->states()) {
+    if (state.target == TargetId(target)) return state;
+  }
+  return std::nullopt;
+}
+
+bool SimCluster::TargetServes(uint32_t target) {
+  const std::optional<server::Joiner::State> state = JoinState(target);
+  return state && state->served;
+}
+
+std::string SimCluster::JoinProblem(uint32_t target) {
+  const std::optional<server::Joiner::State> state = JoinState(target);
+  return state ? state->problem : std::string();
+}
+
 Task<absl::Status> SimCluster::StartTarget(uint32_t target) {
   const uint16_t port =
       options_.fixed_ports ? static_cast<uint16_t>(kDataPort) : uint16_t{0};
@@ -196,7 +227,12 @@ Task<absl::Status> SimCluster::StartTarget(uint32_t target) {
 Task<absl::Status> SimCluster::StartServer(Server* server, uint16_t port) {
   CAIRN_CHECK(server->process == nullptr);
   SimEnv* const env = world_.Start(server->node, options_.target_pool_buffers);
-  server->process = std::make_unique<TargetProcess>(env, server->targets, port);
+  std::optional<server::JoinerOptions> join;
+  if (options_.join) {
+    join = JoinOptions(server->targets.front().identity.target_id.value);
+  }
+  server->process = std::make_unique<TargetProcess>(env, server->targets, port,
+                                                    std::move(join));
   // If it is killed meanwhile its reaper waits for Open(), and destroys it only
   // after we have gone on from here to our next await.
   TargetProcess* const process = server->process.get();
@@ -214,6 +250,7 @@ Task<absl::Status> SimCluster::StartServer(Server* server, uint16_t port) {
 }
 
 void SimCluster::TargetsUp(const TargetProcess& process) {
+  if (options_.join) return;
   for (const SimTarget& target : process.targets()) {
     const TargetId id = target.identity.target_id;
     addresses_[id] = process.address();

@@ -14,7 +14,7 @@
 //            what is left of the process unwinds while the world goes on. A new
 //            one may be started right after.
 // Addresses: each start of a target takes a new port unless fixed_ports is set;
-//            the metadata service is told as `cairnd run` does it.
+//            the metadata service is told, or with `join` finds out.
 // Tasks:     Task-returning methods run under Await(), or from a task that
 //            plays the part of fate. Those with a plain result drive the world.
 // Determinism: same options, same trace_hash() of the world.
@@ -46,6 +46,9 @@ struct ClusterOptions {
   uint64_t target_capacity_bytes = 256 * format::kMiB;
   uint64_t slab_bytes = 16 * format::kMiB;
   bool fixed_ports = false;
+  // Targets join the metadata service by themselves, as those of `cairnd` do;
+  // else it is told where they are.
+  bool join = false;
   // Buffers of format::kChunkBytesMax in each process.
   uint32_t target_pool_buffers = 8;
   uint32_t client_pool_buffers = client::kPoolLargeBuffers;
@@ -91,8 +94,15 @@ class SimCluster {
   void KillTarget(uint32_t target);
   void CrashTarget(uint32_t target, CrashOptions options = {});
   bool TargetRuns(uint32_t target) const;
+  // With `join`: the process that serves it has been let in.
+  bool TargetServes(uint32_t target);
+  // Why not; empty: it does, or does not run.
+  std::string JoinProblem(uint32_t target);
   NodeId TargetNode(uint32_t target) const;
   std::string TargetDirectory(uint32_t target) const;
+  // How a process on the target's node joins.
+  server::JoinerOptions JoinOptions(uint32_t target) const;
+  format::ClusterId cluster_id() const { return cluster_id_; }
   // Null while it is down.
   server::ChunkStore* store(uint32_t target);
   // Of the process that serves it; null likewise.
@@ -144,6 +154,7 @@ class SimCluster {
   io::Task<bool> ShutDown();
   io::Task<absl::Status> StartServer(Server* server, uint16_t port);
   void TargetsUp(const TargetProcess& process);
+  std::optional<server::Joiner::State> JoinState(uint32_t target);
   Server& ServerOf(uint32_t target);
   const Server& ServerOf(uint32_t target) const;
   template <typename Process>

@@ -8,8 +8,13 @@ namespace cairn::sim {
 using io::Task;
 
 TargetProcess::TargetProcess(SimEnv* env, std::vector<SimTarget> targets,
-                             uint16_t port)
-    : env_(env), targets_(std::move(targets)), port_(port), opening_(env) {}
+                             uint16_t port,
+                             std::optional<server::JoinerOptions> join)
+    : env_(env),
+      targets_(std::move(targets)),
+      port_(port),
+      join_(std::move(join)),
+      opening_(env) {}
 
 Task<absl::Status> TargetProcess::Open() {
   const io::Gate::Hold hold = opening_.Enter();
@@ -24,7 +29,7 @@ Task<absl::Status> TargetProcess::OpenStores() {
         co_await server::ChunkStore::Open(env_, target.directory,
                                           target.identity);
     if (!store.ok()) co_return Annotate(store.status(), target.directory);
-    service_->AddStore(store->get());
+    if (!join_) service_->AddStore(store->get());
     stores_.push_back(*std::move(store));
   }
   co_return absl::OkStatus();
@@ -46,11 +51,25 @@ Task<absl::Status> TargetProcess::Serve() {
   server_ = io::RpcServer::Create(env_, std::move(options));
   service_->Register(server_.get());
   server_->Serve(*std::move(listener));
+  if (join_) StartJoin();
   co_return absl::OkStatus();
+}
+
+void TargetProcess::StartJoin() {
+  server::JoinerOptions options = *join_;
+  options.address = address_;
+  options.process = absl::StrCat("cairnd/", env_->process(), "/data");
+  joiner_ = std::make_unique<server::Joiner>(env_, service_.get(),
+                                             std::move(options));
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    joiner_->Add(stores_[i].get(), targets_[i].directory);
+  }
 }
 
 Task<void> TargetProcess::Close() {
   co_await opening_.Close();
+  if (joiner_ != nullptr) co_await joiner_->Close();
+  joiner_.reset();
   if (server_ != nullptr) co_await server_->Close();
   server_.reset();
   service_.reset();

@@ -47,6 +47,7 @@ class FakeOrders final : public TargetOrders {
     wire::TargetStatusResponse status;
     status.set_meta_sequence(mark);
     status.set_failed(problems[target]);
+    status.set_incarnation(incarnations[target]);
     co_return status;
   }
   io::Task<absl::StatusOr<wire::TargetStatusResponse>> Heartbeat(
@@ -54,6 +55,12 @@ class FakeOrders final : public TargetOrders {
     return Status(target);
   }
 
+  void SetAddress(format::TargetId target, std::string address) override {
+    addresses[target] = std::move(address);
+  }
+
+  std::map<format::TargetId, std::string> addresses;
+  std::map<format::TargetId, uint64_t> incarnations;  // Who serves it.
   std::map<format::BlobId, std::set<format::TargetId>> deleted;
   std::map<format::TargetId, uint64_t> delete_orders;
   std::set<format::TargetId> failing;
