@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "format/base/fault_points.h"
 #include "format/cluster/membership.h"
 #include "spdlog/spdlog.h"
 
@@ -119,13 +118,8 @@ io::Task<absl::StatusOr<wire::RegisterTargetResponse>> Joiner::Ask(
   request.set_meta_sequence(stats.meta_sequence);
   io::CallOptions call;
   call.deadline = env_->NowNs() + kJoinCallNs;
-  absl::StatusOr<wire::RegisterTargetResponse> answer =
-      co_await io::CallProto<wire::RegisterTargetResponse>(
-          meta_.get(), format::Method::kRegisterTarget, request, call);
-  if (answer.ok() && CAIRN_FAULT_POINT("cluster.join.answer_lost")) {
-    co_return absl::UnavailableError("the answer was lost");
-  }
-  co_return answer;
+  co_return co_await io::CallProto<wire::RegisterTargetResponse>(
+      meta_.get(), format::Method::kRegisterTarget, request, call);
 }
 
 io::Task<TimeNs> Joiner::TakeGrant(Claim* claim, uint64_t admission) {

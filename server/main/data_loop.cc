@@ -67,8 +67,9 @@ Task<absl::Status> DataLoop::Open(io::Env* env) {
 }
 
 Task<absl::Status> DataLoop::Serve(io::Env* env) {
-  absl::StatusOr<std::unique_ptr<io::Listener>> listener = co_await env->Listen(
-      absl::StrCat(options_.listen_host, ":", options_.port));
+  std::string listen = absl::StrCat(options_.listen_host, ":", options_.port);
+  absl::StatusOr<std::unique_ptr<io::Listener>> listener =
+      co_await ListenPatiently(env, std::move(listen));
   if (!listener.ok()) co_return listener.status();
   address_ = (*listener)->address();
   if (!options_.advertise_host.empty()) {
