@@ -137,12 +137,62 @@ TEST(OpenTarget, NewerFormatIsRefused) {
   const auto decoded = Await(&target.world, ReadSuperblock(target.env, "/t"));
   ASSERT_OK(decoded);
   std::string file = format::EncodeSuperblock(decoded->superblock);
-  format::StoreLe(file.data() + 8, uint32_t{2});
+  format::StoreLe(file.data() + 8, uint32_t{format::kSuperblockVersion + 1});
   format::StoreLe(file.data() + 4088,
                   format::Xxh3(format::AsBytes(file).first(4088)));
   target.Rewrite("/t/superblock", 0, file);
   EXPECT_THAT(target.Open(),
               StatusIs(absl::StatusCode::kFailedPrecondition, "newer"));
+}
+
+TEST(OpenTarget, SuperblockOfVersion1IsOpenedAndRewrittenWithAnAdmission) {
+  SimTarget target;
+  ASSERT_OK(target.Format());
+  const auto decoded = Await(&target.world, ReadSuperblock(target.env, "/t"));
+  ASSERT_OK(decoded);
+  std::string file = format::EncodeSuperblock(decoded->superblock);
+  for (uint32_t copy = 0; copy < format::kSuperblockCopies; ++copy) {
+    char* const at = file.data() + copy * format::kSuperblockBytes;
+    format::StoreLe(at + 8, uint32_t{1});
+    const format::ConstBytes sealed(reinterpret_cast<const uint8_t*>(at), 4088);
+    format::StoreLe(at + 4088, format::Xxh3(sealed));
+  }
+  target.Rewrite("/t/superblock", 0, file);
+  ASSERT_OK(target.Open());
+  EXPECT_EQ(target.store->identity().admission, 0u);
+  ASSERT_OK(Await(&target.world, target.store->SetAdmission(4)));
+  ASSERT_OK(target.Close());
+  ASSERT_OK(target.Open());
+  EXPECT_EQ(target.store->identity().admission, 4u);
+}
+
+// Whatever the power loss takes, it is the old number or the new one, and the
+// new one if SetAdmission() said OK.
+TEST(OpenTarget, AdmissionThatWasAcknowledgedSurvivesALossOfPower) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    sim::WorldOptions world;
+    world.seed = seed;
+    SimTarget target(world);
+    ASSERT_OK(target.Format());
+    ASSERT_OK(target.Open());
+    ASSERT_OK(Await(&target.world, target.store->SetAdmission(7)));
+    if (seed % 2 == 0) {
+      sim::DiskFault fault;
+      fault.op = sim::DiskOp::kSync;
+      fault.nth = 1;
+      target.disk()->Fail(fault);
+      EXPECT_FALSE(Await(&target.world, target.store->SetAdmission(8)).ok());
+      EXPECT_EQ(target.store->identity().admission, 7u);
+    }
+    target.world.Crash(target.node);
+    (void)target.Close();
+    target.env = target.world.Start(target.node);
+    ASSERT_OK(target.Open());
+    const uint64_t admission = target.store->identity().admission;
+    EXPECT_TRUE(admission == 7 || (seed % 2 == 0 && admission == 8))
+        << admission;
+  }
 }
 
 TEST(OpenTarget, DirectoryInUseByAnotherProcessIsRefused) {
