@@ -93,6 +93,15 @@ bool WorthRepeating(const absl::Status& status, int* corrupt_left) {
   }
 }
 
+// No data is lost: the writer has it still.
+absl::Status DamagedOnWay(const absl::Status& last) {
+  return absl::UnavailableError(absl::StrCat(
+      "arrived damaged ", kPutCorruptRetries + 1,
+      " times: the network or memory of one of the machines is faulty, or the "
+      "program changes the bytes while they are written; last: ",
+      last.message()));
+}
+
 Task<void> PutShard(StripeInFlight* stripe, uint32_t shard) {
   Core* const core = stripe->core;
   const TargetId target = stripe->pool->PgTargets(stripe->pg)[shard];
@@ -117,6 +126,7 @@ Task<void> PutShard(StripeInFlight* stripe, uint32_t shard) {
     (void)co_await core->RefreshMap(stripe->write->deadline);
   }
   if (!stripe->failure.ok()) co_return;  // Another shard failed the stripe.
+  if (absl::IsDataLoss(status)) status = DamagedOnWay(status);
   stripe->failure = Annotate(std::move(status),
                              "writing " + ShardName(*stripe, shard, target));
 }
