@@ -90,10 +90,12 @@ void DrawShortTimes(Random* random, server::MetaOptions* meta) {
 
 // Chunks of several checksum blocks, and enough bytes to fill them.
 void DrawLongChunks(Random* random, Tunables* t) {
-  if (!random->OneIn(6)) return;
+  if (!random->OneIn(10)) return;
   t->cluster.chunk_size =
-      static_cast<uint32_t>(random->Between(2, 4) * format::kBlockBytes);
-  const uint64_t enough = 4 * t->cluster.chunk_size;
+      static_cast<uint32_t>(random->Between(2, 3) * format::kBlockBytes);
+  // What was overwritten or deleted takes up space until its grace is over.
+  t->cluster.target_capacity_bytes = format::kGiB;
+  const uint64_t enough = 2 * t->cluster.chunk_size;
   t->files.file_bytes = std::max(t->files.file_bytes, enough);
   t->checkpoints.model_bytes = std::max(t->checkpoints.model_bytes, enough);
 }
