@@ -76,6 +76,10 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
   call.deadline = PutDeadline(*stripe);
   if (CAIRN_FAULT_POINT("client.put.no_patience")) {
     call.deadline = std::min(call.deadline, core->env()->NowNs() + kNoPatience);
+  } else if (CAIRN_FAULT_POINT("client.put.some_patience")) {
+    // By then the target has all of it, and works on it.
+    call.deadline =
+        std::min(call.deadline, core->env()->NowNs() + 10 * kNoPatience);
   }
   call.traffic_class = stripe->write->traffic_class;
   call.source = &source;

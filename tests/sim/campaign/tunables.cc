@@ -88,6 +88,9 @@ void DrawShortTimes(Random* random, server::MetaOptions* meta) {
   if (random->OneIn(3)) meta->open_set_idle_ns = Draw(random, 2, 10) * kSecond;
 }
 
+constexpr uint32_t kLongChunkOperationsMax = 60;
+constexpr uint32_t kLongChunkSavesMax = 6;
+
 // Chunks of several checksum blocks, and enough bytes to fill them.
 void DrawLongChunks(Random* random, Tunables* t) {
   if (!random->OneIn(10)) return;
@@ -98,6 +101,9 @@ void DrawLongChunks(Random* random, Tunables* t) {
   const uint64_t enough = 2 * t->cluster.chunk_size;
   t->files.file_bytes = std::max(t->files.file_bytes, enough);
   t->checkpoints.model_bytes = std::max(t->checkpoints.model_bytes, enough);
+  // The ledger keeps every state of every file: no more bytes than elsewhere.
+  t->files.operations = std::min(t->files.operations, kLongChunkOperationsMax);
+  t->checkpoints.saves = std::min(t->checkpoints.saves, kLongChunkSavesMax);
 }
 
 void DrawWorld(Random* random, WorldOptions* world) {
