@@ -117,7 +117,7 @@ Task<void> SaveOpened(const RankWork* work, client::OpenedSet opened) {
   client::RankSave save{core, &options, opened, &*items};
   absl::Status status = co_await client::SaveRank(save);
   if (status.ok()) {
-    context->sets->RankCommitted(work->attempt, work->rank);
+    context->sets->RankCommitted(work->attempt, work->rank, opened.set);
     status = co_await client::WaitSet(core, opened.set, options.attempt,
                                       core->Deadline());
   }
