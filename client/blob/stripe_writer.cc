@@ -76,6 +76,10 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
   call.deadline = PutDeadline(*stripe);
   if (CAIRN_FAULT_POINT("client.put.no_patience")) {
     call.deadline = std::min(call.deadline, core->env()->NowNs() + kNoPatience);
+  } else if (CAIRN_FAULT_POINT("client.put.some_patience")) {
+    // By then the target has all of it, and works on it.
+    call.deadline =
+        std::min(call.deadline, core->env()->NowNs() + 10 * kNoPatience);
   }
   call.traffic_class = stripe->write->traffic_class;
   call.source = &source;
@@ -132,6 +136,15 @@ absl::Status NoAnswer(const StripeInFlight& stripe, const Backoff& backoff,
       " attempts; last: ", last.message(), not_up.empty() ? "" : "; ", not_up));
 }
 
+// No data is lost: the writer has it still.
+absl::Status DamagedOnWay(const absl::Status& last) {
+  return absl::UnavailableError(absl::StrCat(
+      "arrived damaged ", kPutCorruptRetries + 1,
+      " times: the network or memory of one of the machines is faulty, or the "
+      "program changes the bytes while they are written; last: ",
+      last.message()));
+}
+
 // OK: durable, or the stripe is given up.
 Task<absl::Status> PutUntilDone(StripeInFlight* stripe, uint32_t shard,
                                 TargetId target) {
@@ -164,6 +177,7 @@ Task<void> PutShard(StripeInFlight* stripe, uint32_t shard) {
   const TargetId target = stripe->pool->PgTargets(stripe->pg)[shard];
   absl::Status status = co_await PutUntilDone(stripe, shard, target);
   if (status.ok() || !stripe->going_on()) co_return;
+  if (absl::IsDataLoss(status)) status = DamagedOnWay(status);
   stripe->failure = Annotate(std::move(status),
                              "writing " + ShardName(*stripe, shard, target));
 }

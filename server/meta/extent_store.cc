@@ -185,9 +185,28 @@ uint64_t ExtentUpdate::OpsNeeded() const {
     ++ops;
     looked_up.insert(extent.blob);
   }
-  for (const auto& [blob, delta] : ReferenceDeltas()) ops += delta < 0 ? 3 : 2;
+  for (const auto& [blob, delta] : ReferenceDeltas()) ops += delta < 0 ? 5 : 2;
   return ops + looked_up.size();
 }
+
+namespace {
+
+// The grace starts anew: an entry of an earlier release that comes due before
+// finds the later time in the blob's record.
+io::Task<absl::Status> PutGarbage(Txn* txn, BlobId blob, uint64_t due_ms) {
+  const std::string key = format::BlobKey(blob);
+  absl::StatusOr<std::optional<store::Blob>> record =
+      co_await txn->Get<store::Blob>(key);
+  if (!record.ok()) co_return record.status();
+  if (record->has_value()) {
+    (*record)->set_free_after_ms(due_ms);
+    txn->Put(key, **record);
+  }
+  txn->Put(format::GarbageKey(due_ms, blob), store::Garbage());
+  co_return absl::OkStatus();
+}
+
+}  // namespace
 
 io::Task<absl::Status> ExtentUpdate::Finish(Txn* txn) {
   for (const auto& [end, extent] : before_) {
@@ -219,7 +238,7 @@ io::Task<absl::Status> ExtentUpdate::Finish(Txn* txn) {
     }
     if (count == 0) {
       txn->Delete(key);
-      txn->Put(format::GarbageKey(due, blob), store::Garbage());
+      CAIRN_CO_RETURN_IF_ERROR(co_await PutGarbage(txn, blob, due));
       CAIRN_SOMETIMES(true, "meta.extents.blob_released");
       continue;
     }

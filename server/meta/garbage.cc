@@ -89,6 +89,12 @@ io::Task<absl::Status> Garbage::Doom(Txn* txn, Doomed item, bool* doomed) {
     txn->Delete(item.key);
     co_return absl::OkStatus();
   }
+  if ((*record)->free_after_ms() > core_->clock.NowMs()) {
+    // It was referred to again, and released later: that has its own entry.
+    CAIRN_SOMETIMES(true, "meta.garbage.released_again");
+    txn->Delete(item.key);
+    co_return absl::OkStatus();
+  }
   txn->ExpectEmpty(format::RangeOf(KeyKind::kReference, {item.blob.value}));
   const uint64_t owner = (*record)->owner();
   if (owner != 0) {

@@ -1,7 +1,8 @@
 // Garbage collection: decides which blobs are deleted, and orders it.
 //
 // A blob comes up for deletion when it loses a reference, or its writer ends
-// while no file refers to it. When its grace is over it is looked at again:
+// while no file refers to it. When its grace is over (the last one, if it was
+// referred to again meanwhile) it is looked at again:
 //   1. One transaction that expects no reference to it marks it as doomed. From
 //      then on no commit can refer to it (commits expect the blob's record).
 //   2. The references are read once more, and all targets that may hold chunks

@@ -77,13 +77,13 @@ inline constexpr uint64_t kAnswerBytesMax = 1 * format::kMiB;
 
 inline constexpr uint32_t kExtentsPerCommitMax = 100;
 inline constexpr uint64_t kFileBytesMax = 1ULL << 62;
-// Records that one transaction takes apart at most: each costs up to four
-// operations (record, reference, its expectation, garbage).
-inline constexpr uint32_t kExtentsFreedPerTxn = 24;
+// Records that one transaction takes apart at most: each costs up to six
+// operations (record, reference and blob with their expectations, garbage).
+inline constexpr uint32_t kExtentsFreedPerTxn = 16;
 inline constexpr uint32_t kKeysErasedPerTxn = 100;
 // Operations that a transaction keeps for what is not extents.
 inline constexpr uint32_t kTxnOpsReserved = 20;
-static_assert(4 * kExtentsFreedPerTxn + kTxnOpsReserved <= kKvOpsMax);
+static_assert(6 * kExtentsFreedPerTxn + kTxnOpsReserved <= kKvOpsMax);
 static_assert(2 * kBlobsPerAllocationMax + kTxnOpsReserved <= kKvOpsMax);
 static_assert(kKeysErasedPerTxn + kTxnOpsReserved <= kKvOpsMax);
 

@@ -150,7 +150,6 @@ io::Task<absl::Status> Sessions::DisownPage(Txn* txn, uint64_t session) {
     if (!record.ok()) co_return record.status();
     if (!record->has_value()) continue;
     (*record)->set_owner(0);
-    txn->Put(format::BlobKey(blob), **record);
     const format::KeyRange references =
         format::RangeOf(KeyKind::kReference, {blob.value});
     const absl::StatusOr<std::vector<KvPair>> found =
@@ -158,8 +157,10 @@ io::Task<absl::Status> Sessions::DisownPage(Txn* txn, uint64_t session) {
     if (!found.ok()) co_return found.status();
     if (found->empty()) {
       CAIRN_SOMETIMES(true, "meta.session.left_orphan");
+      (*record)->set_free_after_ms(due);
       txn->Put(format::GarbageKey(due, blob), store::Garbage());
     }
+    txn->Put(format::BlobKey(blob), **record);
   }
   co_return absl::OkStatus();
 }

@@ -167,6 +167,9 @@ io::Task<absl::Status> LocalStore::PutNew(ChunkKey key, ChunkRecord record,
     allocator_.Free(place);
     co_return written;
   }
+  if (CAIRN_FAULT_POINT("target.put.late_commit")) {
+    co_await io::SleepFor(env_, kLateAnswerNs);
+  }
   co_return co_await CommitPut(key, ToStored(record, place));
 }
 

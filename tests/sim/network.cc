@@ -172,7 +172,7 @@ void Network::ProcessDied(SimEnv* process, bool silent) {
   }
   for (SimListener* const listener : dead) listener->Shutdown();
   for (const auto& [id, connection] : connections_) {
-    for (const size_t side : {0, 1}) {
+    for (size_t side = 0; side < 2; ++side) {
       if (connection->env(side) == process) connection->Die(side, silent);
     }
   }

@@ -117,7 +117,7 @@ Task<void> SaveOpened(const RankWork* work, client::OpenedSet opened) {
   client::RankSave save{core, &options, opened, &*items};
   absl::Status status = co_await client::SaveRank(save);
   if (status.ok()) {
-    context->sets->RankCommitted(work->attempt, work->rank);
+    context->sets->RankCommitted(work->attempt, work->rank, opened.set);
     status = co_await client::WaitSet(core, opened.set, options.attempt,
                                       core->Deadline());
   }
@@ -196,7 +196,8 @@ Task<void> CheckpointWorkload::SaveOne(Series* series, std::string path) {
     SetAttempt* const attempt = context->sets->NewAttempt(path, ranks, bytes);
     co_await RunAttempt(series, attempt);
     if (context->sets->Current(path) != nullptr) break;
-    if (attempt->AllCommitted()) break;  // It will be published.
+    // It will be published, unless somebody is too impatient to wait for it.
+    if (attempt->AllCommitted() && !series->random.OneIn(2)) break;
   }
   co_await series->ranks->Close();
 }

@@ -47,14 +47,16 @@ Task<bool> FileWriter::TakeOver() {
     client::Core* const core = client_->core();
     const absl::Status made = co_await client::MakeDirectories(
         core, owner_->directory->path, 0755, core->Deadline());
-    if (made.ok()) break;
+    if (made.ok()) {
+      owner_->directory->made = true;
+      co_return co_await Resolve();
+    }
     if (!client_->alive()) co_return false;
     JudgeError(*context_, started, made, owner_->directory->path + ": mkdir");
     if (absl::IsAborted(made)) co_return false;
     co_await io::SleepFor(context_->world(), kResolvePause);
   }
-  owner_->directory->made = true;
-  co_return co_await Resolve();
+  co_return false;
 }
 
 Task<bool> FileWriter::Resolve() {

@@ -13,6 +13,7 @@
 #include "tests/sim/campaign/set_ledger.h"
 #include "tests/sim/campaign/set_reading.h"
 #include "tests/sim/cluster/cleanup.h"
+#include "tests/sim/cluster/shard_check.h"
 
 namespace cairn::sim {
 
@@ -126,6 +127,14 @@ Task<void> CheckFiles(Context* context, SimClient* auditor, Random* random) {
   }
 }
 
+// Only a damaged disk may lose what was acknowledged, however many other shards
+// could stand in for it.
+Task<void> CheckRedundancy(Context* context, SimClient* auditor) {
+  if (context->faults->Fired(AttackClass::kDamage)) co_return;
+  const absl::Status checked = co_await CheckEveryShard(auditor->core());
+  (void)Must(context, checked, "reading every shard");
+}
+
 Task<void> SaveOneMore(Context* context, SimClient* auditor) {
   constexpr char kPath[] = "/ckpt/last";
   SetAttempt* const attempt =
@@ -200,6 +209,8 @@ Task<void> RunFinalPhase(Context* context, Random random) {
   if (context->judge->violated()) co_return;
   // A scheme that lost a target reads, but cannot write.
   if (!context->ruined.empty()) co_return;
+  co_await CheckRedundancy(context, auditor);
+  if (context->judge->violated()) co_return;
   co_await SaveOneMore(context, auditor);
   if (context->judge->violated()) co_return;
   client::Core* const core = auditor->core();

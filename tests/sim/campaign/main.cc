@@ -8,8 +8,12 @@
 // --no-points: no fault point fires. --require-all: every fault point must fire
 // and every "sometimes" be reached by at least one of the seeds.
 //
-// Exit code: 0 all passed; 1 a violation; 2 usage.
+// Many seeds say on standard error how far they are. Ctrl-C ends them early,
+// with the summary of those that ran; twice: at once.
+//
+// Exit code: 0 all passed; 1 a violation, or ended early; 2 usage.
 #include <malloc.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -142,12 +146,49 @@ void Say(const Arguments& arguments, const char* program,
   std::fflush(stdout);
 }
 
-int RunMany(const Arguments& arguments, const char* program) {
+volatile sig_atomic_t interrupted = 0;
+
+void EndEarlyOnCtrlC() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+// Says how far it is, now and then.
+class Progress {
+ public:
+  void Note(const Summary& summary, size_t left) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - said_ < kPause) return;
+    said_ = now;
+    std::fprintf(
+        stderr, "%llu seeds done, %llu failed, %zu left; %lld s\n",
+        static_cast<unsigned long long>(summary.seeds()),
+        static_cast<unsigned long long>(summary.failed()), left,
+        static_cast<long long>(
+            std::chrono::duration_cast<std::chrono::seconds>(now - started_)
+                .count()));
+  }
+
+ private:
+  static constexpr auto kPause = std::chrono::seconds(30);
+  const std::chrono::steady_clock::time_point started_ =
+      std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point said_ = started_;
+};
+
+std::deque<uint64_t> SeedsOf(const Arguments& arguments) {
+  if (!arguments.list.empty()) return ReadList(arguments.list);
   std::deque<uint64_t> seeds;
   for (uint64_t i = 0; i < arguments.seeds; ++i) {
     seeds.push_back(arguments.first + i);
   }
-  if (!arguments.list.empty()) seeds = ReadList(arguments.list);
+  return seeds;
+}
+
+int RunMany(const Arguments& arguments, const char* program) {
+  std::deque<uint64_t> seeds = SeedsOf(arguments);
   const auto started = std::chrono::steady_clock::now();
   const auto over = [&] {
     return arguments.budget_seconds > 0 &&
@@ -159,6 +200,8 @@ int RunMany(const Arguments& arguments, const char* program) {
   options.fault_points = !arguments.no_points;
   std::map<pid_t, std::unique_ptr<SeedProcess>> running;
   Summary summary;
+  Progress progress;
+  EndEarlyOnCtrlC();
   while (!seeds.empty() || !running.empty()) {
     while (!seeds.empty() && running.size() < arguments.jobs) {
       auto process = std::make_unique<SeedProcess>(seeds.front(), options);
@@ -172,12 +215,16 @@ int RunMany(const Arguments& arguments, const char* program) {
     running.erase(ended);
     summary.Add(outcome);
     Say(arguments, program, outcome);
+    progress.Note(summary, seeds.size());
     // Those that run already end: so the lowest that fails is always found.
-    if (over() || (arguments.stop && summary.failed() > 0)) seeds.clear();
+    if (over() || interrupted != 0 ||
+        (arguments.stop && summary.failed() > 0)) {
+      seeds.clear();
+    }
   }
   std::printf("%s", summary.ToString().c_str());
   const bool idle = arguments.require_all && !summary.NeverReached().empty();
-  return summary.failed() == 0 && !idle ? 0 : 1;
+  return summary.failed() == 0 && !idle && interrupted == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -60,19 +60,27 @@ Task<void> MetadataCopy::CheckRefused() {
   cluster->KillMeta();
   CAIRN_CHECK(cluster->meta_disk()->sequence > store_.sequence);
   *cluster->meta_disk() = store_;
+  KillTargets();  // Nobody else knows of a newer one.
   const bool refused = co_await CheckStart("its own mark");
   if (!refused) co_return;
-  const bool restarted = co_await RestartTargets();
-  if (!restarted) co_return;
+  const bool started = co_await StartTargets();
+  if (!started) co_return;
   PutMarksBack();
   (void)co_await CheckStart("the targets' marks");
 }
 
-Task<bool> MetadataCopy::RestartTargets() {
+void MetadataCopy::KillTargets() {
   SimCluster* const cluster = context_->cluster;
   const ClusterOptions& options = cluster->options();
   for (uint32_t t = 1; t <= options.targets; t += options.targets_per_node) {
     cluster->KillTarget(t);
+  }
+}
+
+Task<bool> MetadataCopy::StartTargets() {
+  SimCluster* const cluster = context_->cluster;
+  const ClusterOptions& options = cluster->options();
+  for (uint32_t t = 1; t <= options.targets; t += options.targets_per_node) {
     const absl::Status started = co_await cluster->StartTarget(t);
     if (started.ok()) continue;
     context_->judge->Violation(absl::StrCat(

@@ -21,9 +21,10 @@ class MetadataCopy {
   // Of now.
   explicit MetadataCopy(Context* context);
 
-  // Starts the service on the copy, once with its own mark as it is, and once
-  // with the copy of that, too: then only the targets, which are restarted
-  // before, know how far it was. Last of all: the metadata node stays down.
+  // Starts the service on the copy, once with its own mark as it is while no
+  // target runs, and once with the copy of that, too: then only the targets,
+  // which were started anew, know how far it was. Last of all: the metadata
+  // node stays down.
   io::Task<void> CheckRefused();
 
  private:
@@ -31,7 +32,8 @@ class MetadataCopy {
 
   Files ReadMarks() const;
   void PutMarksBack() const;
-  io::Task<bool> RestartTargets();
+  void KillTargets();
+  io::Task<bool> StartTargets();
   io::Task<bool> CheckStart(std::string with);
 
   Context* const context_;

@@ -114,6 +114,7 @@ std::optional<CampaignResult> Decode(const std::string& text) {
   dup2(output, STDERR_FILENO);
   dup2(output, STDOUT_FILENO);
   alarm(how.limit_seconds);
+  signal(SIGINT, SIG_IGN);  // Ctrl-C lets those that run end.
   CampaignOptions options;
   options.seed = seed;
   options.fault_points = how.fault_points;

@@ -11,7 +11,10 @@ bool SetAttempt::AllBegun() const {
 }
 
 bool SetAttempt::AllCommitted() const {
-  return std::ranges::all_of(committed, [](bool b) { return b; });
+  const uint64_t first = committed.front();
+  return first != 0 && std::ranges::all_of(committed, [first](uint64_t set) {
+           return set == first;
+         });
 }
 
 void SetLedger::Violation(const SetAttempt& attempt, const std::string& what) {
@@ -52,8 +55,9 @@ void SetLedger::RankBegins(SetAttempt* attempt, uint32_t rank) {
   attempt->begun[rank] = true;
 }
 
-void SetLedger::RankCommitted(SetAttempt* attempt, uint32_t rank) {
-  attempt->committed[rank] = true;
+void SetLedger::RankCommitted(SetAttempt* attempt, uint32_t rank,
+                              uint64_t set) {
+  attempt->committed[rank] = set;
 }
 
 void SetLedger::Published(SetAttempt* attempt) {

@@ -32,8 +32,10 @@ struct SetAttempt {
   uint64_t number = 0;
   uint32_t world_size = 0;
   SampleModel model;
-  std::vector<bool> begun;      // Rank may have committed.
-  std::vector<bool> committed;  // Rank was told that it has.
+  std::vector<bool> begun;  // Rank may have committed.
+  // The set, by inode, to which the rank was told that it has committed; 0:
+  // none. An attempt that was given up may be opened again as another set.
+  std::vector<uint64_t> committed;
   io::TimeNs made_at = 0;
   // When these became known; 0: they are not.
   io::TimeNs published_at = 0;
@@ -57,7 +59,7 @@ class SetLedger {
   // OpenSet() of the attempt, begun at `asked`, was OK.
   void Opened(SetAttempt* attempt, io::TimeNs asked);
   void RankBegins(SetAttempt* attempt, uint32_t rank);
-  void RankCommitted(SetAttempt* attempt, uint32_t rank);
+  void RankCommitted(SetAttempt* attempt, uint32_t rank, uint64_t set);
   void Published(SetAttempt* attempt);
   // A rank of `attempt` was told that another attempt or removal fenced it.
   void ToldFenced(SetAttempt* attempt);

@@ -88,14 +88,22 @@ void DrawShortTimes(Random* random, server::MetaOptions* meta) {
   if (random->OneIn(3)) meta->open_set_idle_ns = Draw(random, 2, 10) * kSecond;
 }
 
+constexpr uint32_t kLongChunkOperationsMax = 60;
+constexpr uint32_t kLongChunkSavesMax = 6;
+
 // Chunks of several checksum blocks, and enough bytes to fill them.
 void DrawLongChunks(Random* random, Tunables* t) {
-  if (!random->OneIn(6)) return;
+  if (!random->OneIn(10)) return;
   t->cluster.chunk_size =
-      static_cast<uint32_t>(random->Between(2, 4) * format::kBlockBytes);
-  const uint64_t enough = 4 * t->cluster.chunk_size;
+      static_cast<uint32_t>(random->Between(2, 3) * format::kBlockBytes);
+  // What was overwritten or deleted takes up space until its grace is over.
+  t->cluster.target_capacity_bytes = format::kGiB;
+  const uint64_t enough = 2 * t->cluster.chunk_size;
   t->files.file_bytes = std::max(t->files.file_bytes, enough);
   t->checkpoints.model_bytes = std::max(t->checkpoints.model_bytes, enough);
+  // The ledger keeps every state of every file: no more bytes than elsewhere.
+  t->files.operations = std::min(t->files.operations, kLongChunkOperationsMax);
+  t->checkpoints.saves = std::min(t->checkpoints.saves, kLongChunkSavesMax);
 }
 
 void DrawWorld(Random* random, WorldOptions* world) {

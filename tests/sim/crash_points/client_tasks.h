@@ -39,8 +39,4 @@ client::CheckpointWriter::Options RankOptions(const SetSave& save,
 // All ranks at once, each to publication. The first error of any.
 io::Task<absl::Status> SaveWithNewClients(Stage* stage, SetSave save);
 
-// Reads every shard of every file below "/". kDataLoss: names the first that is
-// missing or wrong, whether or not the others could stand in for it.
-io::Task<absl::Status> CheckEveryShard(client::Core* core);
-
 }  // namespace cairn::sim

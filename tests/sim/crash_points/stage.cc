@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/sim/cluster/shard_check.h"
 #include "tests/sim/crash_points/client_tasks.h"
 
 namespace cairn::sim {

@@ -1,4 +1,5 @@
 // Saves while processes die and machines lose power under them.
+#include "absl/strings/match.h"
 #include "client/checkpoint/sets.h"
 #include "tests/unit/client/cluster_fixture.h"
 
@@ -98,6 +99,27 @@ TEST_F(SaveFaultsTest, SaveCompletesOnceWhenMetadataIsKilledAtAnyTime) {
     ExpectOnePublishedSetThatLoads();
   }
   EXPECT_GT(under_way, 30u);
+}
+
+// Its bytes are safe with the program: "data loss" would be the wrong word.
+TEST_F(SaveFaultsTest, SaveWhoseBytesArriveDamagedAgainAndAgainIsUnavailable) {
+  uint32_t told = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    Make(seed);
+    StartSaves(1);
+    sim::NetworkFaultRates rates;
+    rates.corrupt_segment = 20;
+    cluster_->world()->network()->set_fault_rates(rates);
+    AwaitSaves();
+    const absl::Status& saved = *ranks_.front().saved;
+    EXPECT_TRUE(saved.ok() || absl::IsUnavailable(saved) ||
+                absl::IsDeadlineExceeded(saved))
+        << saved;
+    if (absl::StrContains(saved.message(), "arrived damaged 4 times")) ++told;
+    ranks_.clear();
+  }
+  EXPECT_GT(told, 0u);
 }
 
 // Commits with unknown outcomes are repeated: they must have one effect.

@@ -76,6 +76,23 @@ TEST_F(GarbageTest, BlobThatIsReferredToAgainIsLeftAlone) {
   EXPECT_FALSE(Deleted(blob_));
 }
 
+// The entry of the first release comes due just after the second one, when
+// readers may have the extents still.
+TEST_F(GarbageTest, BlobReleasedAgainIsKeptForAWholeGraceFromThen) {
+  const uint64_t second = AllocateBlobs(session_, 1)[0];
+  ASSERT_OK(Write(file_, 0, 100, blob_));
+  ASSERT_OK(Write(file_, 0, 100, second));
+  ASSERT_OK(Write(file_, 200, 100, blob_));
+  Sleep(400 * io::kMillisecond);  // Of 500.
+  ASSERT_OK(Write(file_, 200, 100, second, 200));
+  Sleep(200 * io::kMillisecond);
+  RunPasses();
+  EXPECT_FALSE(Deleted(blob_));
+  SleepAndRunPasses();
+  EXPECT_TRUE(Deleted(blob_));
+  EXPECT_EQ(KeysOf(format::KeyKind::kGarbage), 0u);
+}
+
 TEST_F(GarbageTest, DeadSessionsUnreferencedBlobsAreDeleted) {
   const std::vector<uint64_t> blobs = AllocateBlobs(session_, 3);
   ASSERT_OK(Write(file_, 0, 100, blobs[1]));
