@@ -16,6 +16,10 @@ std::string_view MethodName(Method method) {
       return "DeleteBlobs";
     case Method::kTargetStatus:
       return "TargetStatus";
+    case Method::kRebuildShard:
+      return "RebuildShard";
+    case Method::kDropGroup:
+      return "DropGroup";
     case Method::kGetMap:
       return "GetMap";
     case Method::kOpenSession:

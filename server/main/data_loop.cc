@@ -73,6 +73,7 @@ Task<absl::Status> DataLoop::Serve(io::Env* env) {
 Task<bool> DataLoop::Stop() {
   if (server_ != nullptr) co_await server_->Close();
   server_.reset();
+  if (service_ != nullptr) co_await service_->Close();
   service_.reset();
   for (const std::unique_ptr<ChunkStore>& store : stores_) {
     absl::Status closed = co_await store->Close();

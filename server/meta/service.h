@@ -25,6 +25,7 @@
 #include "server/cluster/target_orders.h"
 #include "server/meta/garbage.h"
 #include "server/meta/health.h"
+#include "server/meta/rebuild.h"
 #include "server/meta/sets.h"
 #include "server/meta/trash.h"
 
@@ -46,7 +47,7 @@ class MetaService {
 
   // Before server->Serve(). The server is closed before this service is.
   void Register(io::RpcServer* server);
-  // Starts expiry, trash, garbage collection, heartbeats and counting.
+  // Starts expiry, trash, garbage collection, heartbeats, rebuild, counting.
   void Start();
   // Stops background work, ends waits, and waits for calls in flight.
   io::Task<absl::Status> Close();
@@ -78,6 +79,7 @@ class MetaService {
   Trash& trash() { return trash_; }
   Garbage& garbage() { return garbage_; }
   HealthMonitor& health() { return health_; }
+  Rebuild& rebuild() { return rebuild_; }
 
  private:
   MetaService(io::Env* env, KvEngine* kv, TargetOrders* orders,
@@ -99,8 +101,10 @@ class MetaService {
   Namespace names_;
   Sets sets_;
   Trash trash_;
-  Garbage garbage_;
   HealthMonitor health_;
+  Chores chores_;
+  Garbage garbage_;
+  Rebuild rebuild_;
   io::TimeNs started_ns_ = 0;
   uint64_t first_new_inode_ = 0;
   bool closed_ = false;

@@ -66,6 +66,7 @@ MetaService::ClusterStatus(wire::ClusterStatusRequest) {
     health->set_reason(view.reason);
   }
   response.set_brake(health_.brake());
+  *response.mutable_rebuild() = rebuild_.Report();
   const format::KeyRange trash = format::RangeOf(KeyKind::kTrash, {});
   const absl::StatusOr<uint64_t> trash_files =
       co_await CountKeys(&core_, trash, kStatusCountMax);

@@ -53,6 +53,7 @@ Task<void> TargetProcess::Close() {
   co_await opening_.Close();
   if (server_ != nullptr) co_await server_->Close();
   server_.reset();
+  if (service_ != nullptr) co_await service_->Close();
   service_.reset();
   for (const auto& store : stores_) (void)co_await store->Close();
   stores_.clear();
