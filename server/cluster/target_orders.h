@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "format/base/ids.h"
 #include "format/wire/target.pb.h"
+#include "io/executor.h"
 #include "io/task.h"
 
 namespace cairn::server {

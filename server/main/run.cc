@@ -97,6 +97,7 @@ absl::StatusOr<std::unique_ptr<AllInOne>> AllInOne::Start(RunOptions options) {
   meta.accept_metadata_loss = options.accept_metadata_loss;
   meta.meta.trash_grace_ms = options.trash_grace_ms;
   meta.meta.health = options.health;
+  meta.meta.rebuild = options.rebuild;
   meta.loop.backend = options.backend;
   meta.loop.pool_large_buffers = 1;
   CAIRN_ASSIGN_OR_RETURN(server->meta_, MetaLoop::Start(std::move(meta)));

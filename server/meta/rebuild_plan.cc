@@ -141,6 +141,8 @@ io::Task<absl::Status> Rebuild::Reconcile() {
         change.kind = Change::Kind::kEnd;
         break;
       case Worth::kPointless:
+        // Those that look lost now may all be back in a moment.
+        if (Braked()) continue;
         CAIRN_SOMETIMES(true, "meta.rebuild.given_up");
         change.kind = Change::Kind::kCancel;
         break;

@@ -26,7 +26,7 @@ using format::SetState;
 
 inline constexpr uint64_t kRoot = format::kRootInode.value;
 
-// Remembers what it was told to delete; fails on demand.
+// Remembers what it was told; fails on demand.
 class FakeOrders final : public TargetOrders {
  public:
   io::Task<absl::Status> DeleteBlobs(format::TargetId target,
@@ -38,6 +38,29 @@ class FakeOrders final : public TargetOrders {
     }
     for (const format::BlobId blob : blobs) deleted[blob].insert(target);
     co_return absl::OkStatus();
+  }
+  io::Task<absl::StatusOr<wire::RebuildShardResponse>> RebuildShard(
+      wire::RebuildShardRequest request) override {
+    rebuild_orders.push_back(request);
+    if (failing.contains(format::TargetId(request.target()))) {
+      co_return absl::UnavailableError("target is down");
+    }
+    co_return rebuild_answer;
+  }
+  io::Task<absl::Status> DropGroup(wire::DropGroupRequest request) override {
+    if (failing.contains(format::TargetId(request.target()))) {
+      co_return absl::UnavailableError("target is down");
+    }
+    drops.push_back(std::move(request));
+    co_return absl::OkStatus();
+  }
+  io::Task<absl::StatusOr<wire::ListChunksResponse>> ListChunks(
+      wire::ListChunksRequest request) override {
+    wire::ListChunksResponse response;
+    for (const uint64_t blob : listed[request.target()]) {
+      response.add_chunks()->mutable_chunk()->set_blob(blob);
+    }
+    co_return response;
   }
   io::Task<absl::StatusOr<wire::TargetStatusResponse>> Status(
       format::TargetId target) override {
@@ -59,6 +82,10 @@ class FakeOrders final : public TargetOrders {
   std::set<format::TargetId> failing;
   std::map<format::TargetId, std::string> problems;  // Takes no writes.
   uint64_t mark = 0;
+  std::vector<wire::RebuildShardRequest> rebuild_orders;
+  wire::RebuildShardResponse rebuild_answer;
+  std::vector<wire::DropGroupRequest> drops;
+  std::map<uint32_t, std::vector<uint64_t>> listed;  // Blobs, by target.
 };
 
 // One pool (id 1) of replicate:2 over three targets.
