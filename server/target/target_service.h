@@ -17,8 +17,8 @@
 #include "format/wire/target.pb.h"
 #include "io/env.h"
 #include "io/rpc/server.h"
-#include "server/rebuild/rebuilder.h"
 #include "server/target/chunk_store.h"
+#include "server/target/rebuilder.h"
 
 namespace cairn::server {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/rebuild/sources.h"
+#include "server/target/rebuild_sources.h"
 
 namespace cairn::server {
 

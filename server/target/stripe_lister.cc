@@ -1,4 +1,4 @@
-#include "server/rebuild/stripe_lister.h"
+#include "server/target/stripe_lister.h"
 
 #include <algorithm>
 #include <utility>

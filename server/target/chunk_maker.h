@@ -17,9 +17,9 @@
 
 #include "absl/status/statusor.h"
 #include "io/env.h"
-#include "server/rebuild/sources.h"
-#include "server/rebuild/stripe_lister.h"
 #include "server/target/chunk_store.h"
+#include "server/target/rebuild_sources.h"
+#include "server/target/stripe_lister.h"
 
 namespace cairn::server {
 

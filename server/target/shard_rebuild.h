@@ -18,7 +18,7 @@
 
 #include "format/wire/rebuild_state.h"
 #include "io/env.h"
-#include "server/rebuild/chunk_maker.h"
+#include "server/target/chunk_maker.h"
 
 namespace cairn::server {
 
@@ -60,9 +60,9 @@ class ShardRebuild {
   ChunkMaker maker_;
   io::CancelToken stopping_;
   format::RebuildState state_ = format::RebuildState::kRunning;
-  absl::Status failure_;  // The first one.
+  absl::Status failure_;      // The first one.
   bool home_failed_ = false;  // It came from our own store.
-  std::string away_;      // Why chunks could not be made now.
+  std::string away_;          // Why chunks could not be made now.
   uint64_t chunks_todo_ = 0;
   uint64_t bytes_todo_ = 0;
   uint64_t chunks_done_ = 0;

@@ -1,4 +1,4 @@
-#include "server/rebuild/sources.h"
+#include "server/target/rebuild_sources.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "server/rebuild/shard_rebuild.h"
+#include "server/target/shard_rebuild.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // A target makes a lost shard of the others' chunks, or says why it cannot; it
 // never makes anything up, and resumes where it was killed.
 #include "server/target/limits.h"
-#include "tests/unit/server/rebuild/rebuild_harness.h"
+#include "tests/unit/server/target/rebuild_harness.h"
 
 namespace cairn::server {
 namespace {

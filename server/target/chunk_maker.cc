@@ -1,4 +1,4 @@
-#include "server/rebuild/chunk_maker.h"
+#include "server/target/chunk_maker.h"
 
 #include <algorithm>
 #include <cstring>

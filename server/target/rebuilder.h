@@ -21,8 +21,8 @@
 #include "absl/status/statusor.h"
 #include "format/wire/target.pb.h"
 #include "io/env.h"
-#include "server/rebuild/shard_rebuild.h"
 #include "server/target/chunk_store.h"
+#include "server/target/shard_rebuild.h"
 
 namespace cairn::server {
 
@@ -54,7 +54,7 @@ class Rebuilder {
     std::unique_ptr<ShardRebuild> rebuild;
     uint64_t fence_epoch = 0;
     uint64_t sequence = 0;  // Of the newest order.
-    uint64_t started = 0;  // Counts orders, to find the oldest.
+    uint64_t started = 0;   // Counts orders, to find the oldest.
     bool over = false;
   };
   absl::Status Start(ChunkStore* store, const Place& place,

@@ -1,4 +1,4 @@
-#include "server/rebuild/rebuilder.h"
+#include "server/target/rebuilder.h"
 
 #include <algorithm>
 #include <vector>
