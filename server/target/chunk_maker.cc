@@ -35,7 +35,9 @@ struct ChunkMaker::Job {
   std::vector<uint32_t> chosen;
   bool is_copy = false;
   io::Buffer out;
-  io::Buffer scratch;
+  // One large one for all, or a small one for each shard that is read.
+  std::vector<io::Buffer> scratch;
+  uint64_t slice_bytes = 0;  // Of each shard at a time.
 };
 
 ChunkMaker::ChunkMaker(io::Env* env, ChunkStore* store, Sources* sources,
@@ -147,18 +149,32 @@ Task<absl::Status> ChunkMaker::TakeBuffers(Job* job) {
   }
   job->out = co_await env_->pool()->Acquire(
       format::AllocatedBytesOf(job->chunk_bytes), deadline);
-  if (job->out && goal_->pool.scheme.kind != format::SchemeKind::kReplicate) {
-    job->scratch =
-        co_await env_->pool()->Acquire(format::kChunkBytesMax, deadline);
+  bool has_all = static_cast<bool>(job->out);
+  if (has_all && goal_->pool.scheme.kind != format::SchemeKind::kReplicate) {
+    has_all = co_await TakeScratch(job, deadline);
   }
   buffers_->Release();
-  const bool has_both =
-      job->out && (job->scratch ||
-                   goal_->pool.scheme.kind == format::SchemeKind::kReplicate);
-  if (has_both && !CAIRN_FAULT_POINT("target.rebuild.no_buffer")) {
+  if (has_all && !CAIRN_FAULT_POINT("target.rebuild.no_buffer")) {
     co_return absl::OkStatus();
   }
   co_return absl::DeadlineExceededError("no free buffer to rebuild in");
+}
+
+// Small pools keep their large buffers for those who ask this target: it may
+// be a source of the very targets that it reads from.
+Task<bool> ChunkMaker::TakeScratch(Job* job, io::TimeNs deadline) {
+  const uint32_t k = goal_->pool.scheme.data_shards;
+  const bool one = env_->pool()->region().size() >=
+                   kRebuildLargePoolBuffers * format::kChunkBytesMax;
+  const uint64_t size = one ? format::kChunkBytesMax : kBlockBytes;
+  job->slice_bytes = one ? size / k / kBlockBytes * kBlockBytes : size;
+  CAIRN_CHECK(job->slice_bytes > 0);
+  for (uint32_t i = 0; i < (one ? 1 : k); ++i) {
+    io::Buffer buffer = co_await env_->pool()->Acquire(size, deadline);
+    if (!buffer) co_return false;
+    job->scratch.push_back(std::move(buffer));
+  }
+  co_return true;
 }
 
 // Fills job->out from some sources, from others if they fail.
@@ -242,15 +258,16 @@ Task<void> ChunkMaker::ReadSlice(Job* job, uint32_t source, uint64_t offset,
 Task<bool> ChunkMaker::Decode(Job* job) {
   const format::Scheme& scheme = goal_->pool.scheme;
   const format::ReedSolomon code(scheme.data_shards, scheme.parity_shards);
-  const uint64_t slice = job->scratch.bytes().size() / scheme.data_shards /
-                         kBlockBytes * kBlockBytes;
-  CAIRN_CHECK(slice > 0);
+  const uint64_t slice = job->slice_bytes;
+  const bool one = job->scratch.size() == 1;
   for (uint64_t at = 0; at < job->chunk_bytes; at += slice) {
     const uint64_t length = std::min(slice, job->chunk_bytes - at);
     std::vector<const uint8_t*> present(scheme.shards(), nullptr);
     io::Gate reading(env_);
     for (uint32_t i = 0; i < job->chosen.size(); ++i) {
-      const MutableBytes to = job->scratch.bytes().subspan(i * slice, length);
+      const MutableBytes to =
+          one ? job->scratch[0].bytes().subspan(i * slice, length)
+              : job->scratch[i].bytes().first(length);
       present[sources_->ShardOf(job->chosen[i])] = to.data();
       reading.Spawn(ReadSlice(job, job->chosen[i], at, to));
     }
@@ -287,7 +304,7 @@ Task<absl::Status> ChunkMaker::Store(Job* job) {
                            payload, goal_->meta_sequence, access);
   // Others may need them before it is read back.
   job->out.Release();
-  job->scratch.Release();
+  job->scratch.clear();
   co_return put;
 }
 

@@ -6,8 +6,9 @@
 //             verified shards. Whoever has too few says so.
 // Durability: kMade means on stable storage, read back from the disk and
 //             verified there.
-// Memory:     two buffers of the pool, taken together under `buffers`, so that
-//             makers never wait for each other's.
+// Memory:     buffers of the pool, taken together under `buffers`, so that
+//             makers never wait for each other's: one for the chunk, and for
+//             decoding a large one, or in small pools k small ones.
 // Threads:    one loop; calls of Make() may overlap.
 // Lifetime:   all that it is given outlives it.
 #pragma once
@@ -55,6 +56,7 @@ class ChunkMaker {
   io::Task<absl::StatusOr<bool>> IsThere(const Job* job);
   io::Task<absl::Status> ReadBack(const Job* job);
   io::Task<absl::Status> TakeBuffers(Job* job);
+  io::Task<bool> TakeScratch(Job* job, io::TimeNs deadline);
   io::Task<absl::Status> Collect(Job* job);
   bool ChooseSources(Job* job) const;
   io::Task<bool> ReadChosen(Job* job);

@@ -48,9 +48,14 @@ inline constexpr uint64_t kCursorBytesMax = 64;
 
 // Rebuilding, of all targets of a process together: shards that are being made
 // (each has a page of every source's list in memory), and chunks at once (each
-// has two buffers).
+// has up to two large buffers).
 inline constexpr uint32_t kRebuildTasksMax = 64;
 inline constexpr uint32_t kRebuildChunksAtOnce = 4;
+// Of the pool's large buffers, so that most are left to those who ask: targets
+// that rebuild from each other must not wait for each other's buffers.
+inline constexpr uint64_t kRebuildPoolShare = 4;
+// A pool of so many gives a large one to each decoding.
+inline constexpr uint64_t kRebuildLargePoolBuffers = 16;
 // Finished ones whose outcome is kept until metadata asks for it.
 inline constexpr uint32_t kRebuildsKeptMax = 256;
 inline constexpr uint32_t kRebuildListPage = 1024;

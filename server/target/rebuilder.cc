@@ -62,10 +62,16 @@ absl::Status CheckSources(const wire::RebuildShardRequest& request,
   return absl::InvalidArgumentError("a rebuild without sources");
 }
 
+uint64_t ChunksAtOnce(io::Env* env) {
+  const uint64_t large = env->pool()->region().size() / format::kChunkBytesMax;
+  return std::clamp<uint64_t>(large / kRebuildPoolShare, 1,
+                              kRebuildChunksAtOnce);
+}
+
 }  // namespace
 
 Rebuilder::Rebuilder(io::Env* env)
-    : env_(env), share_(env, kRebuildChunksAtOnce), gate_(env) {}
+    : env_(env), share_(env, ChunksAtOnce(env)), gate_(env) {}
 
 Rebuilder::~Rebuilder() { CAIRN_CHECK(rebuilds_.empty()); }
 

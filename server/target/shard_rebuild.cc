@@ -90,7 +90,8 @@ Task<void> ShardRebuild::MakeOne(ListedStripe stripe) {
     Note(stripe, *made);
   } else if (failure_.ok()) {
     failure_ = made.status();
-    home_failed_ = true;
+    // No buffer, or no turn at the disk: busy, not broken.
+    home_failed_ = !absl::IsDeadlineExceeded(failure_);
   }
 }
 

@@ -24,7 +24,7 @@ namespace cairn::server {
 
 // What all rebuilds of a process share, so that memory is bounded.
 struct RebuildShare {
-  RebuildShare(io::Executor* executor, uint32_t chunks_at_once)
+  RebuildShare(io::Executor* executor, uint64_t chunks_at_once)
       : chunks(executor, chunks_at_once), buffers(executor, 1) {}
   io::Semaphore chunks;   // One unit a chunk being made.
   io::Semaphore buffers;  // Who takes buffers: one at a time.
