@@ -43,9 +43,11 @@ Task<void> ShardRebuild::Run() {
   state_ = status.ok() ? RebuildState::kDone : RebuildState::kFailed;
   CAIRN_SOMETIMES(!status.ok(), "target.rebuild.failed");
   if (status.ok()) {
-    spdlog::info("target {}: shard {} of {} is here: {} chunks, {} bytes",
-                 goal_.target.value, goal_.shard, ToString(goal_.pg),
-                 chunks_done_, bytes_done_);
+    spdlog::info(
+        "target {}: shard {} of {} is here: {} chunks, {} bytes; {} could not "
+        "be made",
+        goal_.target.value, goal_.shard, ToString(goal_.pg), chunks_done_,
+        bytes_done_, lost_stripes_);
   } else {
     spdlog::warn("target {}: shard {} of {} is not complete: {}",
                  goal_.target.value, goal_.shard, ToString(goal_.pg),
