@@ -149,12 +149,15 @@ io::Task<void> Rebuild::Answered(
     absl::StatusOr<wire::RebuildShardResponse> answer) {
   std::string problem;
   bool done = false;
+  bool running = false;
   if (!answer.ok()) {
     problem = std::string(answer.status().message());
   } else if (answer->state() == static_cast<uint32_t>(RebuildState::kDone)) {
     problem = co_await Excuse(*answer);
     done = problem.empty();
-  } else if (answer->state() != static_cast<uint32_t>(RebuildState::kRunning)) {
+  } else if (answer->state() == static_cast<uint32_t>(RebuildState::kRunning)) {
+    running = true;
+  } else {
     problem = answer->problem().empty() ? "it failed" : answer->problem();
   }
   const auto place = moves_.find(id);
@@ -172,7 +175,8 @@ io::Task<void> Rebuild::Answered(
                    NameOf(id.first, id.second), move.to.value, problem);
     }
   }
-  move.problem = std::move(problem);
+  // What stopped the last try is worth knowing while the next one runs.
+  if (!running) move.problem = std::move(problem);
 }
 
 io::Task<std::string> Rebuild::Excuse(wire::RebuildShardResponse report) const {
