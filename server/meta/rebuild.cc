@@ -165,7 +165,8 @@ io::Task<void> Rebuild::Answered(
   Move& move = place->second;
   if (answer.ok()) {
     move.report = *std::move(answer);
-    move.home_failures = move.report.home_failed() ? move.home_failures + 1 : 0;
+    if (!running && !move.report.home_failed()) move.home_failures = 0;
+    if (move.report.home_failed()) ++move.home_failures;
   }
   move.done = done;
   if (!problem.empty()) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/wire/rebuild_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/meta/kv/model_kv.h"
@@ -45,6 +46,16 @@ class FakeOrders final : public TargetOrders {
     if (failing.contains(format::TargetId(request.target()))) {
       co_return absl::UnavailableError("target is down");
     }
+    // As a target does: the order after a failure starts it again.
+    bool& failed = home_failed[{request.target(), request.pg()}];
+    if (home_failing.contains(request.target()) && !failed) {
+      failed = true;
+      wire::RebuildShardResponse failure;
+      failure.set_state(static_cast<uint32_t>(format::RebuildState::kFailed));
+      failure.set_home_failed(true);
+      co_return failure;
+    }
+    failed = false;
     co_return rebuild_answer;
   }
   io::Task<absl::Status> DropGroup(wire::DropGroupRequest request) override {
@@ -84,6 +95,8 @@ class FakeOrders final : public TargetOrders {
   uint64_t mark = 0;
   std::vector<wire::RebuildShardRequest> rebuild_orders;
   wire::RebuildShardResponse rebuild_answer;
+  std::set<uint32_t> home_failing;
+  std::map<std::pair<uint32_t, uint32_t>, bool> home_failed;
   std::vector<wire::DropGroupRequest> drops;
   std::map<uint32_t, std::vector<uint64_t>> listed;  // Blobs, by target.
 };

@@ -247,6 +247,27 @@ TEST_F(RebuildTest, NewTargetThatIsLostMeanwhileIsReplacedByAnother) {
   }
 }
 
+// Its disk is full, say, or what it has is damaged: it is no home.
+TEST_F(RebuildTest, NewTargetThatFailsAgainAndAgainIsReplacedByAnother) {
+  LoseForGood(2);
+  Sleep(3 * io::kSecond);
+  ASSERT_FALSE(orders_.rebuild_orders.empty());
+  const wire::RebuildShardRequest first = orders_.rebuild_orders.back();
+  orders_.home_failing.insert(first.target());
+  Sleep(60 * io::kSecond);
+  const wire::RebuildShardRequest* last = nullptr;
+  for (const auto& order : orders_.rebuild_orders) {
+    if (order.pg() == first.pg() && order.shard() == first.shard()) {
+      last = &order;
+    }
+  }
+  ASSERT_NE(last, nullptr);
+  EXPECT_NE(last->target(), first.target());
+  // What it had made by then is dropped there.
+  ASSERT_FALSE(orders_.drops.empty());
+  EXPECT_EQ(orders_.drops[0].target(), first.target());
+}
+
 TEST_F(RebuildTest, OldTargetIsToldToDropItsGroupsOnceItIsBack) {
   const uint64_t rows = RowsOf(2);
   Answer(RebuildState::kDone);
