@@ -112,6 +112,18 @@ struct TargetStatus {
   uint64_t corrupt_blocks = 0;
 };
 
+// The making of shards of targets that are out on other targets.
+struct RebuildProgress {
+  uint64_t shards_waiting = 0;  // Of placement groups: not begun.
+  uint64_t shards_moving = 0;
+  uint64_t shards_moved = 0;          // Since the metadata service started.
+  uint64_t bytes_done = 0;            // Of those that are moving.
+  uint64_t bytes_todo = 0;            // Those done included.
+  uint64_t bytes_per_s = 0;           // Lately.
+  uint64_t left_ms = 0;               // Estimated, for all; 0: not known.
+  std::vector<std::string> problems;  // Why something does not go on.
+};
+
 struct ClusterStatus {
   std::string cluster_id;
   std::string address;
@@ -128,6 +140,7 @@ struct ClusterStatus {
   std::vector<PoolStatus> pools;
   std::vector<TargetStatus> targets;
   bool healthy = true;  // Every target up and without problem.
+  RebuildProgress rebuild;
   // Why the cluster does nothing by itself about targets that are down: too
   // many are. Empty: it may.
   std::string brake;

@@ -166,6 +166,23 @@ Task<absl::Status> ReadRound(Core* core, const ChunkRead* read, bool first) {
   co_return around;
 }
 
+// The row's age in the newest map that is known here.
+format::Epoch RowEpochOf(const Core& core, ChunkId chunk) {
+  const auto map = core.map();
+  const Pool* const pool = map->FindPool(chunk.blob.pool());
+  if (pool == nullptr) return map->epoch;
+  return map->PgEpoch(*pool, pool->PgOf(chunk.blob, chunk.stripe));
+}
+
+// Shards that are not where an old map says are not lost: a rebuild moved them.
+Task<bool> RowHasMoved(Core* core, ChunkId chunk, format::Epoch asked,
+                       TimeNs deadline) {
+  (void)co_await core->RefreshMap(deadline);
+  const bool moved = RowEpochOf(*core, chunk) != asked;
+  CAIRN_SOMETIMES(moved, "client.read.row_had_moved");
+  co_return moved;
+}
+
 }  // namespace
 
 Task<absl::Status> ReadChunkRange(Core* core, ChunkRead read) {
@@ -173,8 +190,14 @@ Task<absl::Status> ReadChunkRange(Core* core, ChunkRead read) {
   Backoff backoff(core->env(), read.deadline);
   absl::Status last;  // Why the newest round failed that was not cut short.
   while (true) {
+    const format::Epoch asked = RowEpochOf(*core, read.range.chunk);
     absl::Status status =
         co_await ReadRound(core, &read, backoff.attempts() == 0);
+    if (absl::IsDataLoss(status)) {
+      const bool moved =
+          co_await RowHasMoved(core, read.range.chunk, asked, read.deadline);
+      if (moved) continue;
+    }
     CAIRN_SOMETIMES(status.ok() && backoff.attempts() > 0,
                     "client.read.later_round");
     if (status.ok() || !MayPass(status)) co_return status;

@@ -13,6 +13,17 @@ using nlohmann::json;
 
 namespace {
 
+nlohmann::json RebuildToJson(const RebuildProgress& rebuild) {
+  return {{"shards_waiting", rebuild.shards_waiting},
+          {"shards_moving", rebuild.shards_moving},
+          {"shards_moved", rebuild.shards_moved},
+          {"bytes_done", rebuild.bytes_done},
+          {"bytes_todo", rebuild.bytes_todo},
+          {"bytes_per_s", rebuild.bytes_per_s},
+          {"left_ms", rebuild.left_ms},
+          {"problems", rebuild.problems}};
+}
+
 json ToJson(const ClusterStatus& status) {
   json root = {{"cluster_id", status.cluster_id},
                {"address", status.address},
@@ -22,6 +33,7 @@ json ToJson(const ClusterStatus& status) {
                {"healthy", status.healthy},
                {"brake", status.brake},
                {"quarantined", status.quarantined},
+               {"rebuild", RebuildToJson(status.rebuild)},
                {"uptime_ms", status.uptime_ms},
                {"sessions", status.sessions},
                {"files", status.files},
@@ -92,6 +104,26 @@ void PrintTargets(const ClusterStatus& status) {
   }
 }
 
+void PrintRebuild(const RebuildProgress& rebuild) {
+  if (rebuild.shards_waiting + rebuild.shards_moving > 0) {
+    std::printf(
+        "rebuild   %llu shards to make, %llu of them now: %s of %s, %s/s%s\n",
+        static_cast<unsigned long long>(rebuild.shards_waiting +
+                                        rebuild.shards_moving),
+        static_cast<unsigned long long>(rebuild.shards_moving),
+        HumanBytes(rebuild.bytes_done).c_str(),
+        HumanBytes(rebuild.bytes_todo).c_str(),
+        HumanBytes(rebuild.bytes_per_s).c_str(),
+        rebuild.left_ms == 0
+            ? ""
+            : absl::StrCat(", ", HumanDuration(rebuild.left_ms), " left")
+                  .c_str());
+  }
+  for (const std::string& problem : rebuild.problems) {
+    std::printf("REBUILD   %s\n", problem.c_str());
+  }
+}
+
 absl::Status ShowStatus(const Context& context) {
   CAIRN_ASSIGN_OR_RETURN(auto cluster, context.Connect());
   CAIRN_ASSIGN_OR_RETURN(const ClusterStatus status, cluster->GetStatus());
@@ -109,6 +141,7 @@ absl::Status ShowStatus(const Context& context) {
   if (!status.brake.empty()) {
     std::printf("BRAKE     %s\n", status.brake.c_str());
   }
+  PrintRebuild(status.rebuild);
   std::printf(
       "contents  %llu files, %llu checkpoint sets; %llu files in the "
       "trash, %llu blobs to free; %llu sessions\n\n",

@@ -61,6 +61,19 @@ PoolStatus MakePool(const format::Pool& pool,
   return status;
 }
 
+RebuildProgress MakeRebuild(const wire::RebuildStatus& said) {
+  RebuildProgress rebuild;
+  rebuild.shards_waiting = said.shards_waiting();
+  rebuild.shards_moving = said.shards_moving();
+  rebuild.shards_moved = said.shards_moved();
+  rebuild.bytes_done = said.bytes_done();
+  rebuild.bytes_todo = said.bytes_todo();
+  rebuild.bytes_per_s = said.bytes_per_s();
+  rebuild.left_ms = said.left_ms();
+  rebuild.problems.assign(said.problems().begin(), said.problems().end());
+  return rebuild;
+}
+
 }  // namespace
 
 Task<absl::StatusOr<ClusterStatus>> ReportStatus(Core* core,
@@ -88,6 +101,7 @@ Task<absl::StatusOr<ClusterStatus>> ReportStatus(Core* core,
     status.quarantined.push_back(record.reason());
   }
   status.healthy = status.brake.empty();
+  status.rebuild = MakeRebuild(answer->rebuild());
   int i = 0;
   for (const auto& [id, info] : map->targets) {
     const bool answered = i < answer->targets_size();

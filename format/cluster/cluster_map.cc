@@ -286,7 +286,19 @@ Epoch ClusterMap::PgEpoch(const Pool& pool, uint32_t pg) const {
   return pool.pg_epochs.empty() ? epoch : pool.pg_epochs[pg];
 }
 
+namespace {
+
+bool IsOut(const ClusterMap& map, TargetId id) {
+  const TargetInfo* const target = map.FindTarget(id);
+  return target != nullptr && target->state == TargetState::kOut;
+}
+
+}  // namespace
+
 void CarryPgEpochs(const ClusterMap& before, ClusterMap* next) {
+  const auto fences = [&](TargetId id) {
+    return IsOut(before, id) != IsOut(*next, id);
+  };
   for (auto& [id, pool] : next->pools) {
     const Pool* const old = before.FindPool(id);
     const bool same = old != nullptr && SameShape(*old, pool);
@@ -296,7 +308,8 @@ void CarryPgEpochs(const ClusterMap& before, ClusterMap* next) {
       if (pg < given.size() && given[pg] == next->epoch) continue;
       const std::span<const TargetId> was = old->PgTargets(pg);
       const std::span<const TargetId> is = pool.PgTargets(pg);
-      if (std::equal(was.begin(), was.end(), is.begin(), is.end())) {
+      if (std::equal(was.begin(), was.end(), is.begin(), is.end()) &&
+          std::none_of(is.begin(), is.end(), fences)) {
         pool.pg_epochs[pg] = before.PgEpoch(*old, pg);
       }
     }

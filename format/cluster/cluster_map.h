@@ -98,7 +98,10 @@ struct ClusterMap {
 
 // Gives every row of `next` its epoch: the one it has in `before` if the pool
 // and the row's targets are the same there, else that of `next`. A row that has
-// it already keeps it: a fence on purpose. Changes of states leave all alone.
+// it already keeps it: a fence on purpose. Changes of states leave all alone,
+// but for one: a row with a target that is taken out, or put back, gets the
+// epoch of `next`. From then on only chunks that were committed before are
+// listed by a rebuild, and no other chunk of before can be committed.
 void CarryPgEpochs(const ClusterMap& before, ClusterMap* next);
 
 // kInvalidArgument names the first thing that is wrong: counts over limits, a

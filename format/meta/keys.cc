@@ -67,6 +67,8 @@ uint32_t KeyNumbers(KeyKind kind) {
     case KeyKind::kQuarantine:
       return 2;
     case KeyKind::kManifestPiece:
+    case KeyKind::kMove:
+    case KeyKind::kChore:
       return 3;
   }
   return 0;
@@ -165,6 +167,14 @@ std::string TrashKey(uint64_t due_ms, InodeId inode) {
 std::string GarbageKey(uint64_t due_ms, BlobId blob) {
   return MakeKey(KeyKind::kGarbage, {due_ms, blob.value});
 }
+std::string MoveKey(PgId pg, uint32_t shard) {
+  return MakeKey(KeyKind::kMove, {pg.pool.value, pg.index, shard});
+}
+
+std::string ChoreKey(TargetId target, PgId pg) {
+  return MakeKey(KeyKind::kChore, {target.value, pg.pool.value, pg.index});
+}
+
 std::string CounterKey(CounterId counter, uint64_t part) {
   return MakeKey(KeyKind::kCounter, {static_cast<uint64_t>(counter), part});
 }

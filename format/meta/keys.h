@@ -32,6 +32,8 @@ enum class KeyKind : char {
   kReference = 'R',
   kSession = 'S',
   kTrash = 'T',
+  kMove = 'V',
+  kChore = 'W',
   kResult = 'X',
   kMap = 'Z',
   kOwnedBlob = 'b',
@@ -59,6 +61,12 @@ enum class TrashKind : uint32_t {
   kSet = 2,       // Take apart a set with its files and records.
   kSetParts = 3,  // Published: manifest parts and claims; and the manifest,
                   // if the set's record is gone.
+};
+
+// What a kChore key asks of a target. Persisted: add values, never renumber.
+enum class GroupChore : uint32_t {
+  kDrop = 1,   // Erase the group: its row has other targets now.
+  kSweep = 2,  // Erase chunks of blobs that went while the group was copied.
 };
 
 inline constexpr uint32_t kKeyNumbersMax = 3;
@@ -107,6 +115,8 @@ std::string ManifestBlockKey(InodeId set, uint32_t block);
 std::string ManifestHeaderKey(InodeId set, uint32_t piece);
 std::string TrashKey(uint64_t due_ms, InodeId inode);
 std::string GarbageKey(uint64_t due_ms, BlobId blob);
+std::string MoveKey(PgId pg, uint32_t shard);
+std::string ChoreKey(TargetId target, PgId pg);
 std::string CounterKey(CounterId counter, uint64_t part = 0);
 std::string MapKey();
 std::string MemberKey(TargetId target);

@@ -1,21 +1,22 @@
 #include "format/wire/method.h"
 
 namespace cairn::format {
-
 namespace {
 
-struct NamedMethod {
+struct Named {
   Method method;
   std::string_view name;
 };
 
-constexpr NamedMethod kNames[] = {
+constexpr Named kNames[] = {
     {Method::kPing, "Ping"},
     {Method::kPutChunk, "PutChunk"},
     {Method::kGetChunk, "GetChunk"},
     {Method::kListChunks, "ListChunks"},
     {Method::kDeleteBlobs, "DeleteBlobs"},
     {Method::kTargetStatus, "TargetStatus"},
+    {Method::kRebuildShard, "RebuildShard"},
+    {Method::kDropGroup, "DropGroup"},
     {Method::kGetMap, "GetMap"},
     {Method::kOpenSession, "OpenSession"},
     {Method::kRenewSession, "RenewSession"},
@@ -51,7 +52,7 @@ constexpr NamedMethod kNames[] = {
 }  // namespace
 
 std::string_view MethodName(Method method) {
-  for (const NamedMethod& named : kNames) {
+  for (const Named& named : kNames) {
     if (named.method == method) return named.name;
   }
   return "";

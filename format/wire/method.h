@@ -16,6 +16,8 @@ enum class Method : uint16_t {
   kListChunks = 18,
   kDeleteBlobs = 19,  // From metadata only.
   kTargetStatus = 20,
+  kRebuildShard = 21,  // From metadata only.
+  kDropGroup = 22,     // From metadata only.
 
   // Metadata: cluster and sessions (meta.proto).
   kGetMap = 32,

@@ -71,6 +71,37 @@ io::Task<absl::Status> TargetClient::DeleteBlobs(TargetId target,
   co_return response.status();
 }
 
+// The request names its target.
+template <typename Response, typename Request>
+io::Task<absl::StatusOr<Response>> TargetClient::Ask(format::Method method,
+                                                     Request request) {
+  const io::Gate::Hold hold = gate_.Enter();
+  CAIRN_CO_ASSIGN_OR_RETURN(io::Channel* const channel,
+                            ChannelOf(TargetId(request.target())));
+  const io::CallOptions options = Options();
+  co_return co_await io::CallProto<Response>(channel, method,
+                                             std::move(request), options);
+}
+
+io::Task<absl::StatusOr<wire::RebuildShardResponse>> TargetClient::RebuildShard(
+    wire::RebuildShardRequest request) {
+  return Ask<wire::RebuildShardResponse>(format::Method::kRebuildShard,
+                                         std::move(request));
+}
+
+io::Task<absl::Status> TargetClient::DropGroup(wire::DropGroupRequest request) {
+  const absl::StatusOr<wire::DropGroupResponse> response =
+      co_await Ask<wire::DropGroupResponse>(format::Method::kDropGroup,
+                                            std::move(request));
+  co_return response.status();
+}
+
+io::Task<absl::StatusOr<wire::ListChunksResponse>> TargetClient::ListChunks(
+    wire::ListChunksRequest request) {
+  return Ask<wire::ListChunksResponse>(format::Method::kListChunks,
+                                       std::move(request));
+}
+
 io::Task<absl::StatusOr<wire::TargetStatusResponse>> TargetClient::Status(
     TargetId target) {
   return AskStatus(target, Options());

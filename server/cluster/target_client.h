@@ -30,6 +30,11 @@ class TargetClient final : public TargetOrders {
   io::Task<absl::Status> DeleteBlobs(format::TargetId target,
                                      std::vector<format::BlobId> blobs,
                                      uint64_t meta_sequence) override;
+  io::Task<absl::StatusOr<wire::RebuildShardResponse>> RebuildShard(
+      wire::RebuildShardRequest request) override;
+  io::Task<absl::Status> DropGroup(wire::DropGroupRequest request) override;
+  io::Task<absl::StatusOr<wire::ListChunksResponse>> ListChunks(
+      wire::ListChunksRequest request) override;
   io::Task<absl::StatusOr<wire::TargetStatusResponse>> Status(
       format::TargetId target) override;
   io::Task<absl::StatusOr<wire::TargetStatusResponse>> Heartbeat(
@@ -41,6 +46,9 @@ class TargetClient final : public TargetOrders {
  private:
   absl::StatusOr<io::Channel*> ChannelOf(format::TargetId target);
   io::CallOptions Options() const;
+  template <typename Response, typename Request>
+  io::Task<absl::StatusOr<Response>> Ask(format::Method method,
+                                         Request request);
   io::Task<absl::StatusOr<wire::TargetStatusResponse>> AskStatus(
       format::TargetId target, io::CallOptions options);
   static io::Task<void> CloseChannel(std::unique_ptr<io::Channel> channel);

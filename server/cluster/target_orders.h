@@ -35,6 +35,20 @@ class TargetOrders {
                                              std::vector<format::BlobId> blobs,
                                              uint64_t meta_sequence) = 0;
 
+  // Makes the target hold a shard of a group that it does not have yet, and
+  // says how far that is: order again until it is done. Errors: not accepted,
+  // or not known; nothing is lost by ordering again.
+  virtual io::Task<absl::StatusOr<wire::RebuildShardResponse>> RebuildShard(
+      wire::RebuildShardRequest request) = 0;
+
+  // OK: no chunk of the group is on the target any more. Errors as
+  // DeleteBlobs(); kFailedPrecondition also: the target is in the row.
+  virtual io::Task<absl::Status> DropGroup(wire::DropGroupRequest request) = 0;
+
+  // A page of a group's chunks.
+  virtual io::Task<absl::StatusOr<wire::ListChunksResponse>> ListChunks(
+      wire::ListChunksRequest request) = 0;
+
   virtual io::Task<absl::StatusOr<wire::TargetStatusResponse>> Status(
       format::TargetId target) = 0;
 

@@ -95,6 +95,9 @@ void AddMetaOptions(CLI::App* app, RunOptions* options) {
                   "How long unlinked files keep their space")
       ->capture_default_str();
   AddHealth(app, &options->health);
+  AddTime(app, "--out-after-ms", &options->rebuild.out_after_ns,
+          "A target that is down for so long is taken out, and what it held is "
+          "made on others");
   app->add_flag("--insecure", options->insecure,
                 "Allow to listen beyond loopback: there is no authentication "
                 "yet");

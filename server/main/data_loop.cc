@@ -133,6 +133,7 @@ Task<bool> DataLoop::Stop() {
   joiner_.reset();
   if (server_ != nullptr) co_await server_->Close();
   server_.reset();
+  if (service_ != nullptr) co_await service_->Close();
   service_.reset();
   for (const std::unique_ptr<ChunkStore>& store : stores_) {
     absl::Status closed = co_await store->Close();

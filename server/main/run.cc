@@ -24,6 +24,7 @@ MetaLoop::Options PlanMetaLoop(const RunOptions& options,
   meta.accept_metadata_loss = options.accept_metadata_loss;
   meta.meta.trash_grace_ms = options.trash_grace_ms;
   meta.meta.health = options.health;
+  meta.meta.rebuild = options.rebuild;
   meta.loop.backend = options.backend;
   meta.loop.pool_large_buffers = 1;
   return meta;

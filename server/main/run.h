@@ -24,6 +24,7 @@ struct RunOptions {
   bool accept_metadata_loss = false;
   uint64_t trash_grace_ms = 3'600'000;
   HealthOptions health;
+  RebuildOptions rebuild;
   io::Backend backend = io::Backend::kAuto;
 };
 

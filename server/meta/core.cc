@@ -100,7 +100,8 @@ io::Task<absl::Status> MapHolder::Load() {
   co_return absl::OkStatus();
 }
 
-io::Task<absl::Status> MapHolder::Replace(format::ClusterMap map) {
+io::Task<absl::Status> MapHolder::Replace(format::ClusterMap map,
+                                          AlsoWrite also) {
   format::CarryPgEpochs(*map_, &map);
   CAIRN_CO_RETURN_IF_ERROR(format::ValidateMap(map));
   if (map.epoch.value != map_->epoch.value + 1) {
@@ -112,6 +113,7 @@ io::Task<absl::Status> MapHolder::Replace(format::ClusterMap map) {
   store::Map record;
   format::MapToProto(map, record.mutable_map());
   txn.Put(format::MapKey(), record);
+  if (also) also(&txn);
   const absl::StatusOr<uint64_t> committed = co_await txn.Commit();
   // Whatever the outcome, memory follows the store.
   CAIRN_CO_RETURN_IF_ERROR(co_await Load());

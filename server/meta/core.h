@@ -74,7 +74,10 @@ class MapHolder {
   // Stores `map` as the successor: its epoch must be the current one plus 1
   // (kInvalidArgument). The epochs of its rows are set here. Conflict(): the
   // map changed meanwhile: make the successor of the new one.
-  io::Task<absl::Status> Replace(format::ClusterMap map);
+  // `also` puts what must change with it into the same transaction.
+  using AlsoWrite = std::function<void(Txn* txn)>;
+  io::Task<absl::Status> Replace(format::ClusterMap map,
+                                 AlsoWrite also = nullptr);
   void SetAddress(format::TargetId target, std::string address);
 
   std::shared_ptr<const format::ClusterMap> map() const { return map_; }

@@ -17,6 +17,10 @@ io::Task<void> Garbage::Loop() {
     if (!more.ok()) {
       spdlog::warn("metadata: garbage: {}", StdText(more.status().message()));
     }
+    const absl::Status chores = co_await chores_->Pass();
+    if (!chores.ok()) {
+      spdlog::warn("metadata: chores: {}", StdText(chores.message()));
+    }
     if (more.ok() && *more) continue;
     co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
   }
@@ -142,8 +146,10 @@ io::Task<std::set<BlobId>> Garbage::Order(std::vector<Doomed> doomed) {
       continue;
     }
     const format::TargetInfo* const info = core_->map.map()->FindTarget(target);
-    if (info != nullptr && info->state == format::TargetState::kDown) {
-      unconfirmed.insert(blobs.begin(), blobs.end());  // When it is back.
+    // When it is back, or when others have taken its place.
+    if (info != nullptr && (info->state == format::TargetState::kDown ||
+                            info->state == format::TargetState::kOut)) {
+      unconfirmed.insert(blobs.begin(), blobs.end());
       continue;
     }
     const absl::Status ordered =

@@ -22,14 +22,17 @@
 
 #include "absl/status/statusor.h"
 #include "server/cluster/target_orders.h"
+#include "server/meta/chores.h"
 #include "server/meta/core.h"
 
 namespace cairn::server {
 
 class Garbage {
  public:
-  Garbage(Core* core, TargetOrders* orders) : core_(core), orders_(orders) {}
+  Garbage(Core* core, TargetOrders* orders, Chores* chores)
+      : core_(core), orders_(orders), chores_(chores) {}
 
+  // Passes, with those of the chores between them.
   io::Task<void> Loop();
   // One pass over what is due now. True: there may be more.
   io::Task<absl::StatusOr<bool>> Pass();
@@ -50,6 +53,7 @@ class Garbage {
 
   Core* const core_;
   TargetOrders* const orders_;
+  Chores* const chores_;
 };
 
 }  // namespace cairn::server

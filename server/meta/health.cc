@@ -140,6 +140,7 @@ HealthMonitor::View HealthMonitor::Look(TargetId target) const {
   View view;
   view.in_state_ns = now - place->second.since();
   view.reason = place->second.Reason(now);
+  view.answers = place->second.answers();
   return view;
 }
 

@@ -34,6 +34,7 @@ class HealthMonitor {
   struct View {
     io::TimeNs in_state_ns = 0;  // For how long; as far as known.
     std::string reason;          // Why it is not up.
+    bool answers = false;        // Its newest heartbeat was answered.
   };
   // Of a target of the map; empty before the first round.
   View Look(format::TargetId target) const;

@@ -115,6 +115,22 @@ inline constexpr uint64_t kHolderAnswerNs = 2'000'000'000;
 // The brake never engages for so few targets that are down.
 inline constexpr uint64_t kBrakeTargetsMin = 2;
 
+// Rebuild: rows that one map switches (each is up to three operations beside
+// the map's); problems shown in ClusterStatus.
+inline constexpr uint32_t kSwitchesPerMap = 30;
+inline constexpr uint32_t kMovesPerTxn = 40;
+inline constexpr uint32_t kRebuildProblemsShown = 16;
+// Before a move whose target could not finish is ordered again.
+inline constexpr uint64_t kMoveRetryNs = 2'000'000'000;
+// A move whose new target itself failed so often in a row goes elsewhere.
+inline constexpr uint32_t kHomeFailuresMax = 3;
+// How many inodes may refer to a blob for its stripes to be looked up.
+inline constexpr uint32_t kInodesOfBlobMax = 4096;
+// Chores looked at in one pass; keys of one sweep's transaction.
+inline constexpr uint32_t kChoresPerPass = 1024;
+static_assert(4 * kSwitchesPerMap + 4 <= kKvOpsMax);
+static_assert(2 * kMovesPerTxn <= kKvOpsMax);
+
 // Trash and garbage: entries looked at in one pass, blobs in one order.
 inline constexpr uint32_t kTrashPerPass = 64;
 inline constexpr uint32_t kGarbagePerPass = 256;

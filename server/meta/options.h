@@ -10,6 +10,16 @@
 
 namespace cairn::server {
 
+struct RebuildOptions {
+  // A target that has been down for so long is taken out, and its shards are
+  // made on others. Longer than a server takes to be repaired by hand: a
+  // rebuild moves a whole disk.
+  io::TimeNs out_after_ns = 600 * io::kSecond;
+  // Shards of rows on their way at once, in all and to one target.
+  uint32_t moves = 64;
+  uint32_t moves_per_target = 4;
+};
+
 struct MetaOptions {
   // A session that does not renew for this long is fenced.
   io::TimeNs lease_ns = 30 * io::kSecond;
@@ -33,6 +43,8 @@ struct MetaOptions {
 
   // --- Heartbeats to targets.
   HealthOptions health;
+  // --- What follows when a target stays away.
+  RebuildOptions rebuild;
 
   // Let targets in that have seen newer metadata than the store has.
   bool accept_metadata_loss = false;

@@ -16,10 +16,12 @@ MetaService::MetaService(io::Env* env, KvEngine* kv, TargetOrders* orders,
       names_(&core_, &sessions_, &extents_),
       sets_(&core_, &sessions_, &names_, &extents_),
       trash_(&core_),
-      garbage_(&core_, orders),
       health_(&core_, orders),
       membership_(&core_, orders),
       pools_(&core_),
+      chores_(&core_, orders, &health_),
+      garbage_(&core_, orders, &chores_),
+      rebuild_(&core_, orders, &health_, &chores_),
       started_ns_(env->NowNs()) {}
 
 MetaService::~MetaService() { CAIRN_CHECK(closed_); }
@@ -78,6 +80,7 @@ io::Task<absl::Status> MetaService::Load() {
   first_new_inode_ = *first;
   core_.files.StartScan(first_new_inode_);
   CAIRN_CO_RETURN_IF_ERROR(co_await sessions_.Load());
+  CAIRN_CO_RETURN_IF_ERROR(co_await rebuild_.Load());
   co_return co_await sets_.Load();
 }
 
@@ -87,6 +90,7 @@ void MetaService::Start() {
   core_.gate.Spawn(trash_.Loop());
   core_.gate.Spawn(garbage_.Loop());
   core_.gate.Spawn(health_.Loop());
+  core_.gate.Spawn(rebuild_.Loop());
   core_.gate.Spawn(SaveClockLoop());
   core_.gate.Spawn(CountFiles(first_new_inode_));
 }

@@ -27,6 +27,7 @@
 #include "server/meta/health.h"
 #include "server/meta/membership.h"
 #include "server/meta/pools.h"
+#include "server/meta/rebuild.h"
 #include "server/meta/sets.h"
 #include "server/meta/trash.h"
 
@@ -48,7 +49,7 @@ class MetaService {
 
   // Before server->Serve(). The server is closed before this service is.
   void Register(io::RpcServer* server);
-  // Starts expiry, trash, garbage collection, heartbeats and counting.
+  // Starts expiry, trash, garbage collection, heartbeats, rebuild, counting.
   void Start();
   // Stops background work, ends waits, and waits for calls in flight.
   io::Task<absl::Status> Close();
@@ -82,6 +83,7 @@ class MetaService {
   Trash& trash() { return trash_; }
   Garbage& garbage() { return garbage_; }
   HealthMonitor& health() { return health_; }
+  Rebuild& rebuild() { return rebuild_; }
 
  private:
   MetaService(io::Env* env, KvEngine* kv, TargetOrders* orders,
@@ -103,10 +105,12 @@ class MetaService {
   Namespace names_;
   Sets sets_;
   Trash trash_;
-  Garbage garbage_;
   HealthMonitor health_;
   Membership membership_;
   Pools pools_;
+  Chores chores_;
+  Garbage garbage_;
+  Rebuild rebuild_;
   io::TimeNs started_ns_ = 0;
   uint64_t first_new_inode_ = 0;
   bool closed_ = false;

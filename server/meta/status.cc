@@ -44,7 +44,9 @@ MetaService::ClusterStatus(wire::ClusterStatusRequest) {
   io::Gate asking(core_.env);
   size_t index = 0;
   for (const auto& [id, target] : map->targets) {
-    if (target.state == format::TargetState::kDown) {
+    const bool away =
+        target.state == format::TargetState::kOut && !health_.Look(id).answers;
+    if (away || target.state == format::TargetState::kDown) {
       errors[index] = DownReason(id);  // Nobody waits for it once more.
     } else {
       asking.Spawn(AskTarget(id, &statuses[index], &errors[index]));
@@ -67,6 +69,7 @@ MetaService::ClusterStatus(wire::ClusterStatusRequest) {
   }
   response.set_brake(health_.brake());
   membership_.AddQuarantined(&response);
+  *response.mutable_rebuild() = rebuild_.Report();
   const format::KeyRange trash = format::RangeOf(KeyKind::kTrash, {});
   const absl::StatusOr<uint64_t> trash_files =
       co_await CountKeys(&core_, trash, kStatusCountMax);

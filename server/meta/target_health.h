@@ -46,6 +46,8 @@ class TargetHealth {
   format::TargetState state() const { return state_; }
   // Since when: of this process's knowledge.
   io::TimeNs since() const { return since_; }
+  // True if the newest heartbeat was answered.
+  bool answers() const { return answering_since_.has_value(); }
   // How long it must answer before it is up again.
   io::TimeNs HoldNs() const;
   // Why it is not up, in words; empty if it is.

@@ -162,6 +162,11 @@ class ChunkStore {
   virtual io::Task<absl::StatusOr<DeleteResult>> DeleteBlobs(
       std::vector<format::BlobId> blobs, uint64_t meta_sequence) = 0;
 
+  // Erases every chunk of a placement group: by order of metadata only, when
+  // the group's row has other targets. Errors as DeleteBlobs().
+  virtual io::Task<absl::StatusOr<DeleteResult>> DropGroup(
+      format::PgId pg, uint64_t meta_sequence) = 0;
+
   // Raises the mark if `meta_sequence` is greater; the next Put() or
   // DeleteBlobs() makes it durable.
   virtual void NoteMetaSequence(uint64_t meta_sequence) = 0;

@@ -46,6 +46,24 @@ inline constexpr uint32_t kListChunksMax = 4096;
 inline constexpr uint32_t kDeleteBlobsMax = 4096;
 inline constexpr uint64_t kCursorBytesMax = 64;
 
+// Rebuilding, of all targets of a process together: shards that are being made
+// (each has a page of every source's list in memory), and chunks at once (each
+// has up to two large buffers).
+inline constexpr uint32_t kRebuildTasksMax = 64;
+inline constexpr uint32_t kRebuildChunksAtOnce = 4;
+// Of the pool's large buffers, so that most are left to those who ask: targets
+// that rebuild from each other must not wait for each other's buffers.
+inline constexpr uint64_t kRebuildPoolShare = 4;
+// A pool of so many gives a large one to each decoding.
+inline constexpr uint64_t kRebuildLargePoolBuffers = 16;
+// Finished ones whose outcome is kept until metadata asks for it.
+inline constexpr uint32_t kRebuildsKeptMax = 256;
+inline constexpr uint32_t kRebuildListPage = 1024;
+inline constexpr uint32_t kLostStripesMax = 1024;
+// One read or list of a source; waiting for a buffer.
+inline constexpr io::TimeNs kRebuildReadTimeout = 10 * io::kSecond;
+inline constexpr io::TimeNs kRebuildBufferTimeout = 30 * io::kSecond;
+
 // Disk operations of requests in flight at one target. 8 writes and 16 reads
 // of 4 MiB reach the disk's limit here; more only wait in the device.
 inline constexpr uint32_t kDiskOpsInFlightMax = 16;
@@ -64,6 +82,8 @@ inline constexpr std::array<uint32_t, format::kTrafficClasses>
 static_assert(kGroupCommitBytesMax * 2 <= format::kIndexFrameBodyBytesMax);
 static_assert(kErasesPerCommitMax * (7 + format::kIndexKeyBytesMax) <=
               kGroupCommitBytesMax);
+static_assert(kRebuildListPage <= kListChunksMax);
+static_assert(kLostStripesMax * 300 <= format::kFrameBodyBytesMax);
 static_assert(kListChunksMax * 100 <= format::kFrameBodyBytesMax);
 
 }  // namespace cairn::server

@@ -291,24 +291,47 @@ io::Task<absl::StatusOr<ChunkStore::ListResult>> LocalStore::List(
   co_return result;
 }
 
+absl::Status LocalStore::CheckOrder(uint64_t meta_sequence) const {
+  if (meta_sequence >= meta_sequence_) return absl::OkStatus();
+  CAIRN_SOMETIMES(true, "target.delete.old_order");
+  return absl::FailedPreconditionError(absl::StrCat(
+      "target ", identity_.target_id.value, " has seen metadata sequence ",
+      meta_sequence_, ", this delete order is of ", meta_sequence,
+      ": metadata was restored from an old copy; nothing is deleted"));
+}
+
 io::Task<absl::StatusOr<ChunkStore::DeleteResult>> LocalStore::DeleteBlobs(
     std::vector<BlobId> blobs, uint64_t meta_sequence) {
   const io::Gate::Hold in_flight = gate_.Enter();
   CAIRN_CO_RETURN_IF_ERROR(CheckOpen());
   CAIRN_CO_RETURN_IF_ERROR(failed_);
-  if (meta_sequence < meta_sequence_) {
-    CAIRN_SOMETIMES(true, "target.delete.old_order");
-    co_return absl::FailedPreconditionError(absl::StrCat(
-        "target ", identity_.target_id.value, " has seen metadata sequence ",
-        meta_sequence_, ", this delete order is of ", meta_sequence,
-        ": metadata was restored from an old copy; nothing is deleted"));
-  }
+  CAIRN_CO_RETURN_IF_ERROR(CheckOrder(meta_sequence));
   NoteMetaSequence(meta_sequence);
   std::vector<ChunkKey> keys;
   for (BlobId blob : std::set<BlobId>(blobs.begin(), blobs.end())) {
     const std::vector<ChunkKey> of_blob = table_.KeysOf(blob);
     keys.insert(keys.end(), of_blob.begin(), of_blob.end());
   }
+  co_return co_await EraseInParts(std::move(keys));
+}
+
+io::Task<absl::StatusOr<ChunkStore::DeleteResult>> LocalStore::DropGroup(
+    format::PgId pg, uint64_t meta_sequence) {
+  const io::Gate::Hold in_flight = gate_.Enter();
+  CAIRN_CO_RETURN_IF_ERROR(CheckOpen());
+  CAIRN_CO_RETURN_IF_ERROR(failed_);
+  CAIRN_CO_RETURN_IF_ERROR(CheckOrder(meta_sequence));
+  NoteMetaSequence(meta_sequence);
+  std::vector<ChunkKey> keys;
+  for (auto it = table_.FirstOf(pg); it != table_.end() && it->first.pg == pg;
+       ++it) {
+    keys.push_back(it->first);
+  }
+  co_return co_await EraseInParts(std::move(keys));
+}
+
+io::Task<absl::StatusOr<ChunkStore::DeleteResult>> LocalStore::EraseInParts(
+    std::vector<ChunkKey> keys) {
   DeleteResult result;
   const size_t most =
       CAIRN_FAULT_POINT("target.delete.one_by_one") ? 1 : kErasesPerCommitMax;

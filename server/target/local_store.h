@@ -47,6 +47,8 @@ class LocalStore final : public ChunkStore {
                                             uint32_t limit) override;
   io::Task<absl::StatusOr<DeleteResult>> DeleteBlobs(
       std::vector<format::BlobId> blobs, uint64_t meta_sequence) override;
+  io::Task<absl::StatusOr<DeleteResult>> DropGroup(
+      format::PgId pg, uint64_t meta_sequence) override;
   void NoteMetaSequence(uint64_t meta_sequence) override;
   io::Task<absl::Status> SetAdmission(uint64_t admission) override;
   StoreStats stats() const override;
@@ -97,6 +99,9 @@ class LocalStore final : public ChunkStore {
   absl::Status Latch(absl::Status cause);  // The first cause, for all.
 
   // --- Delete (local_store.cc).
+  absl::Status CheckOrder(uint64_t meta_sequence) const;
+  io::Task<absl::StatusOr<DeleteResult>> EraseInParts(
+      std::vector<format::ChunkKey> keys);
   io::Task<absl::Status> EraseKeys(std::vector<format::ChunkKey> keys,
                                    DeleteResult* result);
   void ApplyErase(const std::vector<format::ChunkKey>& keys,

@@ -55,6 +55,13 @@ absl::Status ValidatePayload(uint64_t payload_bytes, uint64_t stripe_bytes) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFromMetadata(io::ServerCall* call, std::string_view what) {
+  if (call->role() == kMetadataRole) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("only the metadata service may ", AbslText(what), ", not ",
+                   call->peer()));
+}
+
 Access AccessOf(io::ServerCall* call) {
   Access access;
   access.traffic_class = call->traffic_class();
@@ -95,6 +102,10 @@ void TargetService::Register(io::RpcServer* server) {
                  [this](io::ServerCall* call) { return ListChunks(call); });
   server->Handle(Method::kDeleteBlobs,
                  [this](io::ServerCall* call) { return DeleteBlobs(call); });
+  server->Handle(Method::kRebuildShard,
+                 [this](io::ServerCall* call) { return RebuildShard(call); });
+  server->Handle(Method::kDropGroup,
+                 [this](io::ServerCall* call) { return DropGroup(call); });
   server->Handle(Method::kTargetStatus,
                  [this](io::ServerCall* call) { return TargetStatus(call); });
 }
@@ -260,10 +271,7 @@ io::Task<void> TargetService::DeleteBlobs(io::ServerCall* call) {
 
 io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> TargetService::Delete(
     io::ServerCall* call) {
-  if (call->role() != kMetadataRole) {
-    co_return absl::PermissionDeniedError(absl::StrCat(
-        "only the metadata service may delete, not ", call->peer()));
-  }
+  CAIRN_CO_RETURN_IF_ERROR(CheckFromMetadata(call, "delete"));
   if (CAIRN_FAULT_POINT("target.delete.refused")) {
     co_return absl::UnavailableError("too busy to delete");
   }
@@ -285,6 +293,38 @@ io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> TargetService::Delete(
   response.set_chunks(deleted.chunks);
   response.set_bytes(deleted.bytes);
   co_return response;
+}
+
+io::Task<void> TargetService::RebuildShard(io::ServerCall* call) {
+  absl::StatusOr<wire::RebuildShardResponse> response = Rebuild(call);
+  co_await Answer(call, std::move(response));
+}
+
+absl::StatusOr<wire::RebuildShardResponse> TargetService::Rebuild(
+    io::ServerCall* call) {
+  CAIRN_RETURN_IF_ERROR(CheckFromMetadata(call, "order a rebuild"));
+  if (CAIRN_FAULT_POINT("target.rebuild.refused")) {
+    return absl::UnavailableError("too busy to rebuild");
+  }
+  CAIRN_ASSIGN_OR_RETURN(const auto request,
+                         ParseRequest<wire::RebuildShardRequest>(call));
+  CAIRN_ASSIGN_OR_RETURN(ChunkStore* const store, FindStore(request.target()));
+  return rebuilder_.Order(store, request);
+}
+
+io::Task<void> TargetService::DropGroup(io::ServerCall* call) {
+  absl::StatusOr<wire::DropGroupResponse> response = co_await Drop(call);
+  co_await Answer(call, std::move(response));
+}
+
+io::Task<absl::StatusOr<wire::DropGroupResponse>> TargetService::Drop(
+    io::ServerCall* call) {
+  CAIRN_CO_RETURN_IF_ERROR(CheckFromMetadata(call, "drop a group"));
+  CAIRN_CO_ASSIGN_OR_RETURN(auto request,
+                            ParseRequest<wire::DropGroupRequest>(call));
+  CAIRN_CO_ASSIGN_OR_RETURN(ChunkStore* const store,
+                            FindStore(request.target()));
+  co_return co_await rebuilder_.Drop(store, std::move(request));
 }
 
 io::Task<void> TargetService::TargetStatus(io::ServerCall* call) {

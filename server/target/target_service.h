@@ -18,12 +18,13 @@
 #include "io/env.h"
 #include "io/rpc/server.h"
 #include "server/target/chunk_store.h"
+#include "server/target/rebuilder.h"
 
 namespace cairn::server {
 
 class TargetService {
  public:
-  explicit TargetService(io::Env* env) : env_(env) {}
+  explicit TargetService(io::Env* env) : env_(env), rebuilder_(env) {}
   TargetService(const TargetService&) = delete;
   TargetService& operator=(const TargetService&) = delete;
 
@@ -36,8 +37,12 @@ class TargetService {
   bool Serves(uint32_t target) const { return stores_.contains(target); }
 
   // Before server->Serve(). Handles kPing, kPutChunk, kGetChunk, kListChunks,
-  // kDeleteBlobs (of the metadata service's role only) and kTargetStatus.
+  // kTargetStatus, and of the metadata service's role only: kDeleteBlobs,
+  // kRebuildShard and kDropGroup.
   void Register(io::RpcServer* server);
+  // Ends rebuilds. After the server was closed, before the stores are; not
+  // needed if none was ever ordered.
+  io::Task<void> Close() { return rebuilder_.Close(); }
 
  private:
   // kFailedPrecondition: not served here; the caller's map is old.
@@ -48,6 +53,8 @@ class TargetService {
   io::Task<void> GetChunk(io::ServerCall* call);
   io::Task<void> ListChunks(io::ServerCall* call);
   io::Task<void> DeleteBlobs(io::ServerCall* call);
+  io::Task<void> RebuildShard(io::ServerCall* call);
+  io::Task<void> DropGroup(io::ServerCall* call);
   io::Task<void> TargetStatus(io::ServerCall* call);
 
   io::Task<absl::StatusOr<wire::PutChunkResponse>> Put(io::ServerCall* call);
@@ -58,6 +65,8 @@ class TargetService {
   io::Task<absl::StatusOr<wire::ListChunksResponse>> List(io::ServerCall* call);
   io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> Delete(
       io::ServerCall* call);
+  absl::StatusOr<wire::RebuildShardResponse> Rebuild(io::ServerCall* call);
+  io::Task<absl::StatusOr<wire::DropGroupResponse>> Drop(io::ServerCall* call);
 
   io::Env* const env_;
   struct Served {
@@ -65,6 +74,7 @@ class TargetService {
     uint64_t incarnation = 0;
   };
   std::map<uint32_t, Served> stores_;
+  Rebuilder rebuilder_;
 };
 
 }  // namespace cairn::server

@@ -53,6 +53,7 @@ constexpr std::array<KindInfo, kAttacks> kInfo = {{
     {"lying-sync", AttackClass::kDamage},
     {"commit-unknown", AttackClass::kEngine},
     {"commit-conflict", AttackClass::kEngine},
+    {"lose-target", AttackClass::kCrash},
 }};
 
 }  // namespace

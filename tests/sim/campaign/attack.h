@@ -56,6 +56,8 @@ enum class Attack : uint8_t {
   // The metadata engine.
   kCommitUnknown,  // kUnavailable, and done or not.
   kCommitConflict,
+  // A target that never comes back; what it held is made on others.
+  kLoseTarget,
   kCount,
 };
 inline constexpr size_t kAttacks = static_cast<size_t>(Attack::kCount);

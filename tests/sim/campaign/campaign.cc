@@ -83,6 +83,7 @@ Task<void> RunAll(Parts* parts, Random random) {
   co_await io::SleepFor(parts->context.world(), kLastSlowOperation);
   co_await RunFinalPhase(context, random);
   if (context->judge->violated() || !context->ruined.empty()) co_return;
+  if (!context->lost.empty()) co_return;  // What follows needs all targets.
   co_await CheckZombie(context);
   if (context->judge->violated()) co_return;
   co_await CheckDurableAnswers(context);

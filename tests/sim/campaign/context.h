@@ -30,6 +30,8 @@ struct Context {
   // Targets that damage has made unusable for good: writes cannot succeed any
   // more, and what was ordered to be deleted may be left.
   std::set<uint32_t> ruined;
+  // Targets that the nemesis has lost for good; others take their place.
+  std::set<uint32_t> lost;
   bool stopping = false;  // Workloads begin nothing new.
   uint64_t operations = 0;
   uint64_t loads = 0;

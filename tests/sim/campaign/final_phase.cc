@@ -9,6 +9,7 @@
 #include "tests/sim/campaign/file_ledger.h"
 #include "tests/sim/campaign/file_reading.h"
 #include "tests/sim/campaign/nemesis.h"
+#include "tests/sim/campaign/redundancy.h"
 #include "tests/sim/campaign/seeded_fault_points.h"
 #include "tests/sim/campaign/set_ledger.h"
 #include "tests/sim/campaign/set_reading.h"
@@ -39,6 +40,7 @@ std::string NotUp(const Context& context) {
   for (const auto& [id, target] : map->targets) {
     if (target.state == format::TargetState::kUp) continue;
     if (context.ruined.contains(id.value)) continue;
+    if (context.lost.contains(id.value)) continue;
     absl::StrAppend(
         &text, " target ", id.value, " is ",
         AbslText(format::ToString(target.state)), " (",
@@ -154,7 +156,7 @@ Task<void> SaveOneMore(Context* context, SimClient* auditor) {
 
 // A flush that lied may have taken the deletion with it.
 std::set<uint32_t> MayKeepChunks(const Context& context) {
-  std::set<uint32_t> targets;
+  std::set<uint32_t> targets = context.lost;
   if (context.faults->count(Attack::kLyingSync) == 0) return targets;
   for (uint32_t t = 1; t <= context.tunables->faults.damaged_targets; ++t) {
     targets.insert(t);
@@ -198,11 +200,17 @@ Task<void> AwaitNothingLeft(Context* context) {
 
 Task<void> RunFinalPhase(Context* context, Random random) {
   context->faults->Settle();
+  co_await PutBackOut(context);
+  if (context->judge->violated()) co_return;
   co_await AwaitAllUp(context);
+  if (context->judge->violated()) co_return;
+  co_await AwaitRebuilt(context);
   if (context->judge->violated()) co_return;
   SimClient* const auditor = context->cluster->AddClient("auditor");
   const absl::Status started = co_await auditor->Start();
   if (!Must(context, started, "a connect")) co_return;
+  co_await CheckRedundancy(context, auditor);
+  if (context->judge->violated()) co_return;
   co_await CheckSets(context, auditor, &random);
   if (context->judge->violated()) co_return;
   co_await CheckFiles(context, auditor, &random);

@@ -47,6 +47,7 @@ class Nemesis {
   void Crash(ServerId server);
   void FireServer(Attack kind);
   void FirePowerCut();
+  void FireLoss();
   io::Task<void> Revive(ServerId server);
   io::Task<void> CrashLoop(ServerId server, uint64_t times);
   io::Task<absl::Status> StartServer(ServerId server);

@@ -70,6 +70,17 @@ void Nemesis::FireServer(Attack kind) {
   }
 }
 
+// It stays down for ever. The world is out of order until everybody knows.
+void Nemesis::FireLoss() {
+  const ServerId server = DrawServer(Attack::kKillTarget);
+  if (busy_.contains(server) || !Up(server) || context_->stopping) return;
+  if (context_->lost.size() >= context_->tunables->faults.lost_targets) return;
+  busy_.insert(server);
+  context_->lost.insert(server);
+  random_.OneIn(2) ? Crash(server) : Kill(server);
+  Spawn(Attack::kLoseTarget, Later([] {}));
+}
+
 // All servers at one instant; sometimes the clients too.
 void Nemesis::FirePowerCut() {
   const ClusterOptions& options = context_->cluster->options();
@@ -123,6 +134,7 @@ Task<absl::Status> Nemesis::StartServer(ServerId server) {
 Task<void> Nemesis::StartUntilUp(ServerId server) {
   for (uint32_t tried = 0; !Up(server); ++tried) {
     if (context_->ruined.contains(server)) co_return;
+    if (context_->lost.contains(server)) co_return;
     const absl::Status status = co_await StartServer(server);
     if (status.ok()) co_return;
     JudgeStart(server, status);

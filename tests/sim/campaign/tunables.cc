@@ -143,7 +143,10 @@ void EnsureOneOf(Random* random, AttackClass kinds, FaultLoad* faults) {
   std::vector<size_t> all;
   for (size_t i = 0; i < kAttacks; ++i) {
     const Attack kind = static_cast<Attack>(i);
-    if (ClassOf(kind) != kinds || kind == Attack::kRankDeath) continue;
+    if (ClassOf(kind) != kinds || kind == Attack::kRankDeath ||
+        kind == Attack::kLoseTarget) {
+      continue;
+    }
     if (faults->weights[i] > 0) return;
     all.push_back(i);
   }
@@ -154,6 +157,8 @@ void DrawFaults(Random* random, Tunables* t) {
   FaultLoad& faults = t->faults;
   if (random->OneIn(40)) return;  // A seed without faults: no error at all.
   for (size_t i = 0; i < kAttacks; ++i) {
+    // Drawn apart: DrawLosses().
+    if (static_cast<Attack>(i) == Attack::kLoseTarget) continue;
     const bool on = random->OneIn(2);
     const uint32_t weight = Draw(random, 1, 4);
     if (!on) continue;
@@ -169,6 +174,29 @@ void DrawFaults(Random* random, Tunables* t) {
   faults.down_max = DrawScale(random, 200, 8000) * kMillisecond;
   faults.damaged_targets = t->parity;
   t->fault_time = Draw(random, 8, 30) * kSecond;
+}
+
+// Targets that never come back need others to take their place, and all of what
+// the scheme can lose: so no damage beside it.
+void DrawLosses(Random* random, Tunables* t) {
+  const bool wanted = random->OneIn(2);
+  const uint32_t spare = t->cluster.targets - t->shards;
+  const io::TimeNs out_after = DrawScale(random, 2, 20) * kSecond;
+  if (!wanted || t->fault_time == 0 || t->parity == 0 || spare == 0 ||
+      t->cluster.targets_per_node != 1) {
+    return;
+  }
+  FaultLoad& faults = t->faults;
+  for (size_t i = 0; i < kAttacks; ++i) {
+    const Attack kind = static_cast<Attack>(i);
+    if (NeedsTwoCopies(kind) || kind == Attack::kReadError) {
+      faults.weights[i] = 0;
+    }
+  }
+  faults.damaged_targets = 0;
+  faults.lost_targets = std::min(spare, t->parity);
+  faults.weights[static_cast<size_t>(Attack::kLoseTarget)] = 3;
+  t->cluster.meta.rebuild.out_after_ns = out_after;
 }
 
 // A put may reach its target as late as this after its session is over: by then
@@ -193,6 +221,7 @@ Tunables DrawTunables(uint64_t seed) {
   Random faults = root.Fork();
   Random more = root.Fork();
   Random health = root.Fork();
+  Random losses = root.Fork();
   DrawCluster(&cluster, &t);
   DrawMeta(&meta, &t.cluster.meta);
   DrawWorld(&world, &t.cluster.world);
@@ -202,6 +231,7 @@ Tunables DrawTunables(uint64_t seed) {
   if (more.OneIn(2)) t.cluster.slab_bytes = format::kChunkBytesMax;
   DrawShortTimes(&more, &t.cluster.meta);
   DrawLongChunks(&more, &t);
+  DrawLosses(&losses, &t);
   t.cluster.meta.orphan_grace_ms =
       LatestPutMs(t) + DrawScale(&meta, 500, 20'000);
   return t;
@@ -222,7 +252,8 @@ std::string ToString(const Tunables& t) {
                   "ms suspect ", m.health.suspect_after_ns / kMillisecond,
                   "ms down ", m.health.down_after_ns / kMillisecond, "ms up ",
                   m.health.up_after_ns / kMillisecond, "-",
-                  m.health.up_after_max_ns / kMillisecond, "ms");
+                  m.health.up_after_max_ns / kMillisecond, "ms out ",
+                  m.rebuild.out_after_ns / kMillisecond, "ms");
   absl::StrAppend(&text, "; net ", n.latency_ns_max / 1000, "us segment ",
                   n.segment_bytes_max, " window ", n.window_bytes, "; disk ",
                   c.world.disk.latency_ns_max / 1000, "us sync ",

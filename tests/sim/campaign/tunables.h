@@ -41,6 +41,8 @@ struct FaultLoad {
   uint32_t at_once = 1;      // That many last at the same time.
   // Targets 1 to this may be damaged: at most what the scheme can lose.
   uint32_t damaged_targets = 0;
+  // So many are lost for good at most: none in seeds with damage.
+  uint32_t lost_targets = 0;
 
   bool on(Attack kind) const { return weights[static_cast<size_t>(kind)] > 0; }
 };

@@ -63,7 +63,8 @@ Task<absl::Status> RemoveIn(client::Core* core, std::string path,
   co_return absl::OkStatus();
 }
 
-std::string LeftoverRecords(const server::ModelKvDisk& disk) {
+std::string LeftoverRecords(const server::ModelKvDisk& disk,
+                            const std::set<uint32_t>& excused) {
   std::string text;
   uint64_t count = 0;
   for (const auto& [key, value] : disk.pairs) {
@@ -79,6 +80,11 @@ std::string LeftoverRecords(const server::ModelKvDisk& disk) {
       case KeyKind::kDirectoryTime:
         if (parsed->numbers[0] == format::kRootInode.value) continue;
         break;
+      case KeyKind::kChore:  // For when the target is back.
+        if (excused.contains(static_cast<uint32_t>(parsed->numbers[0]))) {
+          continue;
+        }
+        break;
       default:
         break;
     }
@@ -93,9 +99,9 @@ std::string LeftoverChunks(SimCluster* cluster,
                            const std::set<uint32_t>& excused) {
   std::string text;
   for (uint32_t t = 1; t <= cluster->options().targets; ++t) {
+    if (excused.contains(t)) continue;
     server::ChunkStore* const store = cluster->store(t);
     if (store == nullptr) return absl::StrCat("target ", t, " is down");
-    if (excused.contains(t)) continue;
     const server::StoreStats stats = store->stats();
     if (stats.chunks == 0 && stats.used_bytes == 0) continue;
     absl::StrAppend(&text, " target ", t, " has ", stats.chunks, " chunks, ",
@@ -123,7 +129,7 @@ io::TimeNs CleanupTime(const server::MetaOptions& meta) {
 }
 
 std::string Leftovers(SimCluster* cluster, const std::set<uint32_t>& excused) {
-  return LeftoverRecords(*cluster->meta_disk()) +
+  return LeftoverRecords(*cluster->meta_disk(), excused) +
          LeftoverChunks(cluster, excused);
 }
 

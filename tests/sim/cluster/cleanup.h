@@ -36,7 +36,7 @@ io::Task<absl::Status> RemoveEverything(client::Core* core);
 io::TimeNs CleanupTime(const server::MetaOptions& meta);
 
 // Metadata records that are still there, and chunks and bytes in use on
-// targets, but for those on the `excused` targets; empty: nothing.
+// targets, but for those on (or about) the `excused` targets; empty: nothing.
 std::string Leftovers(SimCluster* cluster, const std::set<uint32_t>& excused);
 
 }  // namespace cairn::sim

@@ -72,6 +72,7 @@ Task<void> TargetProcess::Close() {
   joiner_.reset();
   if (server_ != nullptr) co_await server_->Close();
   server_.reset();
+  if (service_ != nullptr) co_await service_->Close();
   service_.reset();
   for (const auto& store : stores_) (void)co_await store->Close();
   stores_.clear();

@@ -12,6 +12,7 @@
 #include "client/verify/stripe_check.h"
 #include "tests/support/co_assert.h"
 #include "tests/unit/client/cluster_fixture.h"
+#include "tests/unit/client/stripe_problems.h"
 
 namespace cairn::client {
 namespace {
@@ -31,40 +32,6 @@ std::vector<uint8_t> SomeBytes(uint64_t size, uint64_t seed) {
   std::vector<uint8_t> bytes(size);
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.Next());
   return bytes;
-}
-
-// The problems of every chunk of every stripe of the file.
-io::Task<std::vector<std::string>> ProblemsOfFile(Core* core, uint64_t inode) {
-  std::vector<std::string> problems;
-  const io::TimeNs deadline = core->Deadline();
-  const absl::StatusOr<format::ExtentMap> extents =
-      co_await FetchExtents(core, inode, deadline, nullptr);
-  if (!extents.ok()) {
-    problems.push_back(extents.status().ToString());
-    co_return problems;
-  }
-  const format::Pool pool = core->map()->pools.begin()->second;
-  for (const format::Extent& extent : extents->All()) {
-    const uint64_t end = extent.blob_offset + extent.length - 1;
-    for (uint64_t stripe = extent.blob_offset / pool.stripe_bytes();
-         stripe <= end / pool.stripe_bytes(); ++stripe) {
-      const StripeReport report = co_await CheckStripe(
-          core, extent.blob, static_cast<uint32_t>(stripe), deadline);
-      problems.insert(problems.end(), report.problems.begin(),
-                      report.problems.end());
-    }
-  }
-  co_return problems;
-}
-
-io::Task<std::vector<std::string>> ProblemsOf(Core* core, std::string path) {
-  const absl::StatusOr<wire::Attributes> found =
-      co_await Resolve(core, path, FollowLast::kNo, core->Deadline());
-  if (!found.ok()) {
-    std::vector<std::string> problems(1, found.status().ToString());
-    co_return problems;
-  }
-  co_return co_await ProblemsOfFile(core, found->inode());
 }
 
 io::Task<absl::StatusOr<std::unique_ptr<OpenFile>>> CreateFile(Core* core) {
@@ -100,14 +67,8 @@ class DegradedWriteTest : public ClusterTest {
   }
   std::vector<std::string> ProblemsOfSet(sim::SimClient* client,
                                          uint32_t ranks) {
-    std::vector<std::string> all;
-    for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const std::vector<std::string> problems = cluster_->Await(ProblemsOf(
-          client->core(),
-          absl::StrCat(kSetPath, "/rank-0000", rank, ".safetensors")));
-      all.insert(all.end(), problems.begin(), problems.end());
-    }
-    return all;
+    return cluster_->Await(
+        client::ProblemsOfSet(client->core(), kSetPath, ranks));
   }
   uint64_t StripesMoved() {
     uint64_t moved = 0;

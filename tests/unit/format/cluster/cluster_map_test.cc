@@ -243,6 +243,35 @@ TEST(ClusterMap, ReadsAskTargetsThatAreDownOutOrUnknownLast) {
   EXPECT_FALSE(map.MayRead(TargetId(77)));
 }
 
+// What was put in its rows before, and is not committed, must never count: a
+// rebuild may have listed the row already.
+TEST(CarryPgEpochs, TargetTakenOutOrPutBackFencesItsRows) {
+  const ClusterMap before = MakeMap();
+  const Pool& pool = before.pools.at(PoolId(9));
+  ClusterMap out = before;
+  out.epoch = Epoch(13);
+  const TargetId gone = pool.PgTargets(1)[0];
+  out.targets[gone].state = TargetState::kOut;
+  CarryPgEpochs(before, &out);
+  ClusterMap back = out;
+  back.epoch = Epoch(14);
+  back.targets[gone].state = TargetState::kUp;
+  CarryPgEpochs(out, &back);
+  uint32_t fenced = 0;
+  for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
+    const auto row = pool.PgTargets(pg);
+    const bool has = std::find(row.begin(), row.end(), gone) != row.end();
+    fenced += has;
+    const Epoch was = before.PgEpoch(pool, pg);
+    EXPECT_EQ(out.PgEpoch(out.pools.at(PoolId(9)), pg), has ? Epoch(13) : was);
+    EXPECT_EQ(back.PgEpoch(back.pools.at(PoolId(9)), pg),
+              has ? Epoch(14) : was);
+  }
+  EXPECT_GT(fenced, 0u);
+  EXPECT_LT(fenced, pool.pg_count);
+  EXPECT_OK(ValidateMap(back));
+}
+
 TEST(CarryPgEpochs, ChangeOfAStateLeavesEveryRowsEpoch) {
   const ClusterMap before = MakeMap();
   ClusterMap next = before;

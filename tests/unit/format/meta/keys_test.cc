@@ -18,6 +18,15 @@ TEST(KeysTest, KeyParsesBackIntoItsParts) {
   const auto piece = ParseKey(ManifestPieceKey(InodeId(1), 2, 3));
   ASSERT_OK(piece);
   EXPECT_EQ(piece->numbers, (std::array<uint64_t, 3>{1, 2, 3}));
+  const PgId pg{PoolId(4), 5};
+  const auto move = ParseKey(MoveKey(pg, 6));
+  ASSERT_OK(move);
+  EXPECT_EQ(move->kind, KeyKind::kMove);
+  EXPECT_EQ(move->numbers, (std::array<uint64_t, 3>{4, 5, 6}));
+  const auto chore = ParseKey(ChoreKey(TargetId(9), pg));
+  ASSERT_OK(chore);
+  EXPECT_EQ(chore->kind, KeyKind::kChore);
+  EXPECT_EQ(chore->numbers, (std::array<uint64_t, 3>{9, 4, 5}));
 }
 
 TEST(KeysTest, KeysSortAsTheirNumbers) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/wire/rebuild_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/meta/kv/model_kv.h"
@@ -26,7 +27,7 @@ using format::SetState;
 
 inline constexpr uint64_t kRoot = format::kRootInode.value;
 
-// Remembers what it was told to delete; fails on demand.
+// Remembers what it was told; fails on demand.
 class FakeOrders final : public TargetOrders {
  public:
   io::Task<absl::Status> DeleteBlobs(format::TargetId target,
@@ -38,6 +39,39 @@ class FakeOrders final : public TargetOrders {
     }
     for (const format::BlobId blob : blobs) deleted[blob].insert(target);
     co_return absl::OkStatus();
+  }
+  io::Task<absl::StatusOr<wire::RebuildShardResponse>> RebuildShard(
+      wire::RebuildShardRequest request) override {
+    rebuild_orders.push_back(request);
+    if (failing.contains(format::TargetId(request.target()))) {
+      co_return absl::UnavailableError("target is down");
+    }
+    // As a target does: the order after a failure starts it again.
+    bool& failed = home_failed[{request.target(), request.pg()}];
+    if (home_failing.contains(request.target()) && !failed) {
+      failed = true;
+      wire::RebuildShardResponse failure;
+      failure.set_state(static_cast<uint32_t>(format::RebuildState::kFailed));
+      failure.set_home_failed(true);
+      co_return failure;
+    }
+    failed = false;
+    co_return rebuild_answer;
+  }
+  io::Task<absl::Status> DropGroup(wire::DropGroupRequest request) override {
+    if (failing.contains(format::TargetId(request.target()))) {
+      co_return absl::UnavailableError("target is down");
+    }
+    drops.push_back(std::move(request));
+    co_return absl::OkStatus();
+  }
+  io::Task<absl::StatusOr<wire::ListChunksResponse>> ListChunks(
+      wire::ListChunksRequest request) override {
+    wire::ListChunksResponse response;
+    for (const uint64_t blob : listed[request.target()]) {
+      response.add_chunks()->mutable_chunk()->set_blob(blob);
+    }
+    co_return response;
   }
   io::Task<absl::StatusOr<wire::TargetStatusResponse>> Status(
       format::TargetId target) override {
@@ -66,6 +100,12 @@ class FakeOrders final : public TargetOrders {
   std::set<format::TargetId> failing;
   std::map<format::TargetId, std::string> problems;  // Takes no writes.
   uint64_t mark = 0;
+  std::vector<wire::RebuildShardRequest> rebuild_orders;
+  wire::RebuildShardResponse rebuild_answer;
+  std::set<uint32_t> home_failing;
+  std::map<std::pair<uint32_t, uint32_t>, bool> home_failed;
+  std::vector<wire::DropGroupRequest> drops;
+  std::map<uint32_t, std::vector<uint64_t>> listed;  // Blobs, by target.
 };
 
 // One pool (id 1) of replicate:2 over three targets.

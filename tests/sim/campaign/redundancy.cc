@@ -1,0 +1,141 @@
+#include "tests/sim/campaign/redundancy.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/file/extents.h"
+#include "client/verify/stripe_check.h"
+#include "tests/sim/cluster/cleanup.h"
+
+namespace cairn::sim {
+
+using format::TargetId;
+using format::TargetState;
+using io::Task;
+
+namespace {
+
+constexpr io::TimeNs kRebuiltWithin = 120 * io::kSecond;
+
+server::MetaService* Service(Context* context) {
+  return context->cluster->meta()->service();
+}
+
+// What is still to be moved away from lost targets.
+std::string Unmoved(Context* context) {
+  const auto map = Service(context)->map();
+  const wire::RebuildStatus report = Service(context)->rebuild().Report();
+  uint64_t slots = 0;
+  for (const auto& [id, pool] : map->pools) {
+    slots += static_cast<uint64_t>(std::count_if(
+        pool.pg_targets.begin(), pool.pg_targets.end(),
+        [&](TargetId target) { return context->lost.contains(target.value); }));
+  }
+  if (slots + report.shards_moving() == 0) return std::string();
+  std::string text = absl::StrCat(slots, " shards are on lost targets, ",
+                                  report.shards_moving(), " are moving");
+  for (const std::string& problem : report.problems()) {
+    absl::StrAppend(&text, "; ", problem);
+  }
+  return text;
+}
+
+Task<bool> CheckFile(Context* context, client::Core* core, std::string path,
+                     uint64_t inode) {
+  const io::TimeNs deadline = core->Deadline();
+  const absl::StatusOr<format::ExtentMap> extents =
+      co_await client::FetchExtents(core, inode, deadline, nullptr);
+  if (!extents.ok()) {
+    context->judge->Violation(
+        absl::StrCat(path, ": ", extents.status().ToString()));
+    co_return false;
+  }
+  const auto map = core->map();
+  for (const format::Extent& extent : extents->All()) {
+    const format::Pool& pool = *map->FindPool(extent.blob.pool());
+    const uint64_t end = extent.blob_offset + extent.length - 1;
+    for (uint64_t stripe = extent.blob_offset / pool.stripe_bytes();
+         stripe <= end / pool.stripe_bytes(); ++stripe) {
+      const client::StripeReport report = co_await client::CheckStripe(
+          core, extent.blob, static_cast<uint32_t>(stripe), core->Deadline());
+      if (report.problems.empty()) continue;
+      context->judge->Violation(
+          absl::StrCat("after the rebuild a chunk of ", path,
+                       " is not where it should be: ", report.problems[0]));
+      co_return false;
+    }
+  }
+  co_return true;
+}
+
+// `path` ends with a slash.
+Task<bool> CheckBelow(Context* context, client::Core* core, std::string path,
+                      uint64_t inode) {
+  const auto entries = co_await ListAll(core, inode);
+  if (!entries.ok()) {
+    context->judge->Violation(
+        absl::StrCat(path, ": ", entries.status().ToString()));
+    co_return false;
+  }
+  for (const client::DirectoryEntry& entry : *entries) {
+    std::string name = path + entry.name;
+    bool whole = true;
+    if (entry.stat.type == client::EntryType::kDirectory) {
+      whole = co_await CheckBelow(context, core, name + "/", entry.stat.inode);
+    } else if (entry.stat.type == client::EntryType::kFile) {
+      whole = co_await CheckFile(context, core, name, entry.stat.inode);
+    }
+    if (!whole) co_return false;
+  }
+  co_return true;
+}
+
+}  // namespace
+
+Task<void> PutBackOut(Context* context) {
+  for (int tries = 0; tries < 100; ++tries) {
+    const auto map = Service(context)->map();
+    format::ClusterMap next = *map;
+    next.epoch = format::Epoch(map->epoch.value + 1);
+    bool any = false;
+    for (auto& [id, target] : next.targets) {
+      if (target.state != TargetState::kOut) continue;
+      if (context->lost.contains(id.value)) continue;
+      if (context->ruined.contains(id.value)) continue;
+      target.state = TargetState::kUp;
+      any = true;
+    }
+    if (!any) co_return;
+    (void)co_await Service(context)->ReplaceMap(std::move(next));
+    co_await io::SleepFor(context->world(), 50 * io::kMillisecond);
+  }
+  context->judge->Violation("targets that are out cannot be put back");
+}
+
+Task<void> AwaitRebuilt(Context* context) {
+  if (context->lost.empty()) co_return;
+  const server::MetaOptions& meta = context->tunables->cluster.meta;
+  const io::TimeNs deadline = context->now() + meta.health.down_after_ns +
+                              meta.rebuild.out_after_ns + kRebuiltWithin;
+  std::string left = Unmoved(context);
+  while (!left.empty()) {
+    if (context->now() >= deadline) {
+      context->judge->Violation(
+          "long after all faults are over, lost targets are not replaced: " +
+          left);
+      co_return;
+    }
+    co_await io::SleepFor(context->world(), io::kSecond);
+    left = Unmoved(context);
+  }
+}
+
+Task<void> CheckRedundancy(Context* context, SimClient* auditor) {
+  if (context->lost.empty()) co_return;
+  (void)co_await CheckBelow(context, auditor->core(), "/",
+                            format::kRootInode.value);
+}
+
+}  // namespace cairn::sim
