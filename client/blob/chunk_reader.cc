@@ -1,10 +1,10 @@
 #include "client/blob/chunk_reader.h"
 
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "client/blob/chunk_payload.h"
 #include "client/blob/degraded_reader.h"
+#include "client/core/attempt.h"
 #include "format/base/fault_points.h"
 #include "format/wire/target.pb.h"
 
@@ -46,10 +46,8 @@ std::string ChunkPlaceName(const Core& core, ChunkId chunk) {
 }
 
 TimeNs AttemptDeadline(Core* core, TimeNs deadline) {
-  const TimeNs now = core->env()->NowNs();
-  if (deadline <= now) return deadline;
-  return now + std::min(kChunkAttemptTimeout,
-                        (deadline - now) / kChunkAttemptDivisor);
+  return WithinShare(core->env(), kChunkAttemptTimeout, kChunkAttemptDivisor,
+                     deadline);
 }
 
 Task<absl::Status> GetChunkOnce(Core* core, ChunkId chunk, uint64_t offset,
@@ -120,7 +118,7 @@ TimeNs DirectDeadline(Core* core, const ChunkRead& read) {
   if (HasOtherShards(*core, read.range.chunk)) {
     return AttemptDeadline(core, read.deadline);
   }
-  return std::min(read.deadline, core->env()->NowNs() + kChunkAttemptTimeout);
+  return Within(core->env(), kChunkAttemptTimeout, read.deadline);
 }
 
 Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read) {

@@ -1,11 +1,11 @@
 #include "client/blob/stripe_writer.h"
 
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "client/blob/chunk_payload.h"
 #include "client/blob/parity.h"
 #include "client/blob/stripe_choice.h"
+#include "client/core/attempt.h"
 #include "format/base/fault_points.h"
 #include "format/extent/stripe.h"
 #include "format/wire/target.pb.h"
@@ -57,11 +57,8 @@ wire::PutChunkRequest MakePut(const StripeInFlight& stripe, uint32_t shard,
 }
 
 io::TimeNs PutDeadline(const StripeInFlight& stripe) {
-  const io::TimeNs now = stripe.core->env()->NowNs();
-  const io::TimeNs deadline = stripe.write->deadline;
-  if (deadline <= now) return deadline;
-  return now +
-         std::min(kChunkAttemptTimeout, (deadline - now) / kPutAttemptDivisor);
+  return WithinShare(stripe.core->env(), kChunkAttemptTimeout,
+                     kPutAttemptDivisor, stripe.write->deadline);
 }
 
 Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
@@ -75,11 +72,10 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
   io::CallOptions call;
   call.deadline = PutDeadline(*stripe);
   if (CAIRN_FAULT_POINT("client.put.no_patience")) {
-    call.deadline = std::min(call.deadline, core->env()->NowNs() + kNoPatience);
+    call.deadline = Within(core->env(), kNoPatience, call.deadline);
   } else if (CAIRN_FAULT_POINT("client.put.some_patience")) {
     // By then the target has all of it, and works on it.
-    call.deadline =
-        std::min(call.deadline, core->env()->NowNs() + 10 * kNoPatience);
+    call.deadline = Within(core->env(), 10 * kNoPatience, call.deadline);
   }
   call.traffic_class = stripe->write->traffic_class;
   call.source = &source;

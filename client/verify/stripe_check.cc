@@ -1,9 +1,9 @@
 #include "client/verify/stripe_check.h"
 
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "client/blob/chunk_reader.h"
+#include "client/core/attempt.h"
 #include "format/extent/stripe.h"
 
 namespace cairn::client {
@@ -26,8 +26,7 @@ Task<uint64_t> LearnLength(Core* core, const Pool* pool, ChunkId chunk,
                            TimeNs deadline) {
   for (chunk.shard = 0; chunk.shard < pool->scheme.shards(); ++chunk.shard) {
     uint64_t stripe_bytes = 0;
-    const TimeNs attempt =
-        std::min(deadline, core->env()->NowNs() + kChunkAttemptTimeout);
+    const TimeNs attempt = Within(core->env(), kChunkAttemptTimeout, deadline);
     absl::Status status = co_await GetChunkOnce(
         core, chunk, 0, {}, format::TrafficClass::kBackground, attempt,
         &stripe_bytes);
@@ -45,8 +44,7 @@ Task<absl::Status> CheckShard(Core* core, ChunkId chunk, uint64_t bytes,
   if (!buffer) co_return absl::DeadlineExceededError("no buffer in time");
   MutableGather to(1, buffer.bytes().first(bytes));
   uint64_t recorded = 0;
-  const TimeNs attempt =
-      std::min(deadline, core->env()->NowNs() + kChunkAttemptTimeout);
+  const TimeNs attempt = Within(core->env(), kChunkAttemptTimeout, deadline);
   absl::Status status = co_await GetChunkOnce(core, chunk, 0, std::move(to),
                                               format::TrafficClass::kBackground,
                                               attempt, &recorded);

@@ -189,20 +189,20 @@ uint64_t ExtentUpdate::OpsNeeded() const {
   return ops + looked_up.size();
 }
 
+void PutGarbage(Txn* txn, BlobId blob, store::Blob record, uint64_t due_ms) {
+  record.set_free_after_ms(due_ms);
+  txn->Put(format::BlobKey(blob), record);
+  txn->Put(format::GarbageKey(due_ms, blob), store::Garbage());
+}
+
 namespace {
 
-// The grace starts anew: an entry of an earlier release that comes due before
-// finds the later time in the blob's record.
-io::Task<absl::Status> PutGarbage(Txn* txn, BlobId blob, uint64_t due_ms) {
-  const std::string key = format::BlobKey(blob);
+// One that has no record has been freed.
+io::Task<absl::Status> Release(Txn* txn, BlobId blob, uint64_t due_ms) {
   absl::StatusOr<std::optional<store::Blob>> record =
-      co_await txn->Get<store::Blob>(key);
+      co_await txn->Get<store::Blob>(format::BlobKey(blob));
   if (!record.ok()) co_return record.status();
-  if (record->has_value()) {
-    (*record)->set_free_after_ms(due_ms);
-    txn->Put(key, **record);
-  }
-  txn->Put(format::GarbageKey(due_ms, blob), store::Garbage());
+  if (record->has_value()) PutGarbage(txn, blob, **record, due_ms);
   co_return absl::OkStatus();
 }
 
@@ -238,7 +238,7 @@ io::Task<absl::Status> ExtentUpdate::Finish(Txn* txn) {
     }
     if (count == 0) {
       txn->Delete(key);
-      CAIRN_CO_RETURN_IF_ERROR(co_await PutGarbage(txn, blob, due));
+      CAIRN_CO_RETURN_IF_ERROR(co_await Release(txn, blob, due));
       CAIRN_SOMETIMES(true, "meta.extents.blob_released");
       continue;
     }

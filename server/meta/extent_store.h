@@ -22,6 +22,12 @@ io::Task<absl::StatusOr<std::vector<format::Extent>>> LoadExtents(
     Txn* txn, format::InodeId inode, uint64_t offset, uint64_t length,
     uint32_t limit);
 
+// A blob that nobody refers to (or owns) any more: comes up for deletion at
+// `due_ms`, and stays until then whatever older entries say, which find the
+// time in its record.
+void PutGarbage(Txn* txn, format::BlobId blob, store::Blob record,
+                uint64_t due_ms);
+
 // Collects changes of one file's extents, then writes them with the references
 // of the blobs.
 class ExtentUpdate {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "format/base/fault_points.h"
+#include "server/meta/extent_store.h"
 #include "server/meta/sessions.h"
 #include "spdlog/spdlog.h"
 
@@ -157,10 +158,10 @@ io::Task<absl::Status> Sessions::DisownPage(Txn* txn, uint64_t session) {
     if (!found.ok()) co_return found.status();
     if (found->empty()) {
       CAIRN_SOMETIMES(true, "meta.session.left_orphan");
-      (*record)->set_free_after_ms(due);
-      txn->Put(format::GarbageKey(due, blob), store::Garbage());
+      PutGarbage(txn, blob, **record, due);
+    } else {
+      txn->Put(format::BlobKey(blob), **record);
     }
-    txn->Put(format::BlobKey(blob), **record);
   }
   co_return absl::OkStatus();
 }

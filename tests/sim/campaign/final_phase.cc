@@ -209,8 +209,6 @@ Task<void> RunFinalPhase(Context* context, Random random) {
   SimClient* const auditor = context->cluster->AddClient("auditor");
   const absl::Status started = co_await auditor->Start();
   if (!Must(context, started, "a connect")) co_return;
-  co_await CheckRedundancy(context, auditor);
-  if (context->judge->violated()) co_return;
   co_await CheckSets(context, auditor, &random);
   if (context->judge->violated()) co_return;
   co_await CheckFiles(context, auditor, &random);

@@ -5,9 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/file/extents.h"
-#include "client/verify/stripe_check.h"
-#include "tests/sim/cluster/cleanup.h"
 
 namespace cairn::sim {
 
@@ -40,56 +37,6 @@ std::string Unmoved(Context* context) {
     absl::StrAppend(&text, "; ", problem);
   }
   return text;
-}
-
-Task<bool> CheckFile(Context* context, client::Core* core, std::string path,
-                     uint64_t inode) {
-  const io::TimeNs deadline = core->Deadline();
-  const absl::StatusOr<format::ExtentMap> extents =
-      co_await client::FetchExtents(core, inode, deadline, nullptr);
-  if (!extents.ok()) {
-    context->judge->Violation(
-        absl::StrCat(path, ": ", extents.status().ToString()));
-    co_return false;
-  }
-  const auto map = core->map();
-  for (const format::Extent& extent : extents->All()) {
-    const format::Pool& pool = *map->FindPool(extent.blob.pool());
-    const uint64_t end = extent.blob_offset + extent.length - 1;
-    for (uint64_t stripe = extent.blob_offset / pool.stripe_bytes();
-         stripe <= end / pool.stripe_bytes(); ++stripe) {
-      const client::StripeReport report = co_await client::CheckStripe(
-          core, extent.blob, static_cast<uint32_t>(stripe), core->Deadline());
-      if (report.problems.empty()) continue;
-      context->judge->Violation(
-          absl::StrCat("after the rebuild a chunk of ", path,
-                       " is not where it should be: ", report.problems[0]));
-      co_return false;
-    }
-  }
-  co_return true;
-}
-
-// `path` ends with a slash.
-Task<bool> CheckBelow(Context* context, client::Core* core, std::string path,
-                      uint64_t inode) {
-  const auto entries = co_await ListAll(core, inode);
-  if (!entries.ok()) {
-    context->judge->Violation(
-        absl::StrCat(path, ": ", entries.status().ToString()));
-    co_return false;
-  }
-  for (const client::DirectoryEntry& entry : *entries) {
-    std::string name = path + entry.name;
-    bool whole = true;
-    if (entry.stat.type == client::EntryType::kDirectory) {
-      whole = co_await CheckBelow(context, core, name + "/", entry.stat.inode);
-    } else if (entry.stat.type == client::EntryType::kFile) {
-      whole = co_await CheckFile(context, core, name, entry.stat.inode);
-    }
-    if (!whole) co_return false;
-  }
-  co_return true;
 }
 
 }  // namespace
@@ -130,12 +77,6 @@ Task<void> AwaitRebuilt(Context* context) {
     co_await io::SleepFor(context->world(), io::kSecond);
     left = Unmoved(context);
   }
-}
-
-Task<void> CheckRedundancy(Context* context, SimClient* auditor) {
-  if (context->lost.empty()) co_return;
-  (void)co_await CheckBelow(context, auditor->core(), "/",
-                            format::kRootInode.value);
 }
 
 }  // namespace cairn::sim
