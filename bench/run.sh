@@ -7,9 +7,9 @@ set -euo pipefail
 build=$(cd "$1" && pwd)
 dir=${BENCH_DIR:-./bench-data}
 mkdir -p "$dir"
-bytes=4G rounds=5 ranks=4096 operations=6400
+bytes=4G rounds=5 ranks=4096 operations=6400 stored=2147483648
 if [[ ${2:-} == --short ]]; then
-  bytes=128M rounds=1 ranks=64 operations=640
+  bytes=128M rounds=1 ranks=64 operations=640 stored=268435456
 fi
 
 echo "== save and load against the bare path P (bench/path/bare_path.h)"
@@ -35,3 +35,7 @@ if [[ ${2:-} == --short ]]; then
 else
   "$build/bench/manifest_bench"
 fi
+
+echo "== rebuild of lost targets, alone and beside saves"
+CAIRN_BIN=$build python3 "$(dirname "$0")/rebuild_bench.py" --dir "$dir" \
+  --bytes $stored --rounds $rounds

@@ -46,9 +46,13 @@ class Process:
 class Processes:
     """Metadata, and targets 1 to `targets`, each in a process of its own."""
 
-    def __init__(self, targets=3, scheme="replicate:2"):
+    def __init__(self, targets=3, scheme="replicate:2", meta=(), root=None,
+                 capacity="512M", slab="64M", memory="32M",
+                 chunk_size="256K"):
+        self.meta_options = list(meta)
+        self.capacity, self.slab, self.memory = capacity, slab, memory
         self.root = pathlib.Path(tempfile.mkdtemp(
-            prefix="cairn-e2e-", dir=os.environ.get("CAIRN_TEST_DIR")))
+            prefix="cairn-e2e-", dir=root or os.environ.get("CAIRN_TEST_DIR")))
         self.meta = None
         self.targets = {}
         self.meta_address = "127.0.0.1:0"
@@ -59,7 +63,7 @@ class Processes:
             self.start(target)
         self.cairn("target", "add", *range(1, targets + 1))
         self.cairn("pool", "create", "default", "--scheme", scheme,
-                   "--failure-domain", "host", "--chunk-size", "256K")
+                   "--failure-domain", "host", "--chunk-size", chunk_size)
 
     def __enter__(self):
         return self
@@ -77,19 +81,19 @@ class Processes:
     def start_meta(self):
         self.meta = Process(self.root / "meta.log", "meta", "--dir",
                             self.root / "m", "--listen", self.meta_address,
-                            "--up-after-ms", "500")
+                            "--up-after-ms", "500", *self.meta_options)
         self.meta.await_ready()
         self.meta_address = self.meta.address
 
     def format(self, directory, host="host"):
         return run([CAIRND, "format", "--meta", self.meta_address, "--host",
-                    host, "--capacity", "512M", "--slab-size", "64M",
-                    directory])[1]
+                    host, "--capacity", self.capacity, "--slab-size",
+                    self.slab, directory])[1]
 
     def spawn(self, name, directory, *more):
         return Process(self.root / f"{name}.log", "target", "--meta",
-                       self.meta_address, "--loops", "1", "--memory", "32M",
-                       *more, directory)
+                       self.meta_address, "--loops", "1", "--memory",
+                       self.memory, *more, directory)
 
     def start(self, target, *more):
         process = self.spawn(f"target-{target}", self.disk(target), "--host",
@@ -110,6 +114,30 @@ class Processes:
 
     def json(self, *args):
         return json.loads(self.cairn("--json", *args).splitlines()[0])
+
+    def spawn_cairn(self, *args):
+        return subprocess.Popen(
+            [str(a) for a in (CAIRN, *args)], env=self.env(),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE)
+
+    def lose(self, target):
+        """Its process dies, and what was on its disk is gone."""
+        self.targets[target].end(signal.SIGKILL)
+        shutil.rmtree(self.disk(target))
+
+    def await_rebuilt(self, lost, seconds=300):
+        """Until no shard is left to be made, and the lost are out."""
+        deadline = time.monotonic() + seconds
+        while True:
+            status = self.json("status")
+            states = {t["id"]: t["state"] for t in status["targets"]}
+            left = (status["rebuild"]["shards_waiting"]
+                    + status["rebuild"]["shards_moving"])
+            if left == 0 and all(states[t] == "out" for t in lost):
+                return status
+            assert time.monotonic() < deadline, status
+            time.sleep(0.1)
 
     def await_healthy(self, seconds=60):
         deadline = time.monotonic() + seconds

@@ -222,6 +222,7 @@ Tunables DrawTunables(uint64_t seed) {
   Random more = root.Fork();
   Random health = root.Fork();
   Random losses = root.Fork();
+  Random joins = root.Fork();
   DrawCluster(&cluster, &t);
   DrawMeta(&meta, &t.cluster.meta);
   DrawWorld(&world, &t.cluster.world);
@@ -232,6 +233,7 @@ Tunables DrawTunables(uint64_t seed) {
   DrawShortTimes(&more, &t.cluster.meta);
   DrawLongChunks(&more, &t);
   DrawLosses(&losses, &t);
+  t.cluster.join = joins.OneIn(3);
   t.cluster.meta.orphan_grace_ms =
       LatestPutMs(t) + DrawScale(&meta, 500, 20'000);
   return t;
@@ -241,10 +243,12 @@ std::string ToString(const Tunables& t) {
   const ClusterOptions& c = t.cluster;
   const server::MetaOptions& m = c.meta;
   const NetworkOptions& n = c.world.network;
-  std::string text = absl::StrCat(
-      "seed ", t.seed, ": ", c.scheme, " on ", c.targets, " targets (",
-      c.targets_per_node, " a node), chunk ", c.chunk_size / kKiB, "K, pool ",
-      c.target_pool_buffers, ", timeout ", c.client_timeout_ms, "ms");
+  std::string text =
+      absl::StrCat("seed ", t.seed, ": ", c.scheme, " on ", c.targets,
+                   " targets (", c.targets_per_node,
+                   c.join ? " a node, joining), chunk " : " a node), chunk ",
+                   c.chunk_size / kKiB, "K, pool ", c.target_pool_buffers,
+                   ", timeout ", c.client_timeout_ms, "ms");
   absl::StrAppend(&text, "; lease ", m.lease_ns / kMillisecond, "ms tick ",
                   m.tick_ns / kMillisecond, "ms trash ", m.trash_grace_ms,
                   "ms orphan ", m.orphan_grace_ms, "ms");
