@@ -29,6 +29,7 @@ struct Recovery {
   std::vector<const uint8_t*> present;  // By shard; null: not there.
   uint32_t lost = 0;                    // Proven missing or corrupt.
   std::vector<std::string> causes;
+  bool hurried = false;
 };
 
 // A data shard behind the end of a short stripe is nowhere, and no loss.
@@ -87,7 +88,7 @@ Task<absl::Status> ReadAnotherCopy(Recovery* r) {
     const ChunkId copy{range.chunk.blob, range.chunk.stripe, shard};
     absl::Status status = co_await GetChunkOnce(
         r->core, copy, range.offset, r->read->to, r->read->traffic_class,
-        AttemptDeadline(r->core, r->read->deadline), nullptr);
+        ShardDeadline(r->core, r->read->deadline, r->hurried), nullptr);
     if (status.ok()) {
       CAIRN_SOMETIMES(r->causes.size() > 1, "client.read.third_copy");
       r->core->repairs()->bytes_decoded += range.length;
@@ -107,9 +108,10 @@ Task<absl::Status> LearnStripeBytes(Recovery* r) {
   shards.push_back(wanted.shard);
   for (const uint32_t shard : shards) {
     const ChunkId other{wanted.blob, wanted.stripe, shard};
-    last = co_await GetChunkOnce(r->core, other, 0, {}, r->read->traffic_class,
-                                 AttemptDeadline(r->core, r->read->deadline),
-                                 &r->stripe_bytes);
+    last = co_await GetChunkOnce(
+        r->core, other, 0, {}, r->read->traffic_class,
+        ShardDeadline(r->core, r->read->deadline, r->hurried),
+        &r->stripe_bytes);
     if (!last.ok()) continue;
     if (r->stripe_bytes > 0 && r->stripe_bytes <= r->pool->stripe_bytes()) {
       r->told_stripe_bytes = true;
@@ -144,7 +146,7 @@ Task<void> FetchShard(Recovery* r, uint32_t shard) {
     MutableGather to(1, buffer.bytes().first(there));
     absl::Status status = co_await GetChunkOnce(
         r->core, chunk, range.offset, std::move(to), r->read->traffic_class,
-        AttemptDeadline(r->core, r->read->deadline), nullptr);
+        ShardDeadline(r->core, r->read->deadline, r->hurried), nullptr);
     if (!status.ok()) {
       NoteCause(r, chunk, status);
       co_return;
@@ -223,8 +225,9 @@ Task<absl::Status> Decode(Recovery* r) {
 }  // namespace
 
 Task<absl::Status> ReadAround(Core* core, const ChunkRead* read,
-                              absl::Status direct) {
-  Recovery r{core, read, core->map(), nullptr, 0, false, {}, {}, 0, {}};
+                              absl::Status direct, bool hurried) {
+  Recovery r{core, read, core->map(), nullptr, 0,      false,
+             {},   {},   0,           {},      hurried};
   r.pool = r.map->FindPool(read->range.chunk.blob.pool());
   if (r.pool == nullptr) co_return direct;
   NoteCause(&r, read->range.chunk, direct);
