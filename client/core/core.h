@@ -141,8 +141,8 @@ class Core {
   // --- Windows: bytes of chunks in flight.
   AdaptiveWindow* write_window() { return &write_window_; }
   AdaptiveWindow* read_window() { return &read_window_; }
-  // Held while the parity buffers of one stripe are gathered, so that two
-  // stripes never wait for each other's.
+  // Held while the parity buffers of one stripe (or those of one recovery) are
+  // gathered, so that two never wait for each other's.
   io::Semaphore* parity_turn() { return &parity_turn_; }
 
   // Parity buffers that writes to any pool of the map hold at most.
