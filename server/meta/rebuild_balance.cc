@@ -1,7 +1,6 @@
 // Shards that had better move: targets that came get their share.
 #include <algorithm>
 
-#include "format/base/fault_points.h"
 #include "server/meta/pools.h"
 #include "server/meta/rebuild.h"
 #include "server/meta/row_closing.h"

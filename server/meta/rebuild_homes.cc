@@ -1,7 +1,6 @@
 // Shards that must move, and where to.
 #include <algorithm>
 
-#include "format/base/fault_points.h"
 #include "server/meta/rebuild.h"
 #include "server/meta/row_closing.h"
 
@@ -37,23 +36,26 @@ uint32_t Rebuild::CountReadable(const ClusterMap& map,
 // Those that must be first, first.
 std::vector<Rebuild::Slot> Rebuild::FindSlots(const ClusterMap& map) const {
   std::vector<Slot> slots;
-  const bool any = std::any_of(
-      map.targets.begin(), map.targets.end(),
-      [&](const auto& t) { return WhyMove(map, t.first).has_value(); });
-  if (!any) return slots;
+  // Tables are long, and those that leave are few.
+  std::map<TargetId, Cause> leaving;
+  for (const auto& [id, target] : map.targets) {
+    if (const auto cause = WhyMove(map, id)) leaving.emplace(id, *cause);
+  }
+  if (leaving.empty()) return slots;
   for (const auto& [id, pool] : map.pools) {
     for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
       const auto row = pool.PgTargets(pg);
-      const uint32_t readable = CountReadable(map, row);
       for (uint32_t shard = 0; shard < row.size(); ++shard) {
-        const std::optional<Cause> cause = WhyMove(map, row[shard]);
-        if (!cause) continue;
+        const auto found = leaving.find(row[shard]);
+        if (found == leaving.end()) continue;
         Slot slot;
         slot.id = MoveId(PgId{id, pg}, shard);
+        if (moves_.contains(slot.id)) continue;
         slot.from = row[shard];
-        slot.cause = *cause;
+        slot.cause = found->second;
+        const uint32_t readable = CountReadable(map, row);
         slot.spare = readable - std::min(readable, pool.scheme.data_shards);
-        if (!moves_.contains(slot.id)) slots.push_back(slot);
+        slots.push_back(slot);
       }
     }
   }
@@ -169,7 +171,6 @@ void Rebuild::NoteStuck(const Draft& draft) {
   }
   if (drain_waiting_ == 0) return;
   if (draft.homeless > 0) {
-    CAIRN_SOMETIMES(true, "meta.rebuild.drain_homeless");
     found_.push_back(absl::StrCat(
         drain_waiting_,
         " shards of targets that are to be emptied stay there: no other target "
