@@ -175,6 +175,9 @@ struct IoCounters {
   uint64_t retries = 0;
   // Stripes written again elsewhere, because a target failed under them.
   uint64_t stripes_moved = 0;
+  // Calls that took, or would have taken, many times as long as those to other
+  // targets.
+  uint64_t slow_calls = 0;
 };
 
 class Cluster {

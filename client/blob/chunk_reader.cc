@@ -1,6 +1,5 @@
 #include "client/blob/chunk_reader.h"
 
-
 #include "absl/strings/str_cat.h"
 #include "client/blob/chunk_payload.h"
 #include "client/blob/degraded_reader.h"
@@ -45,9 +44,11 @@ std::string ChunkPlaceName(const Core& core, ChunkId chunk) {
                       ")");
 }
 
-TimeNs AttemptDeadline(Core* core, TimeNs deadline) {
-  return WithinShare(core->env(), kChunkAttemptTimeout, kChunkAttemptDivisor,
-                     deadline);
+TimeNs ShardDeadline(Core* core, TimeNs deadline, bool hurried) {
+  const TimeNs attempt = WithinShare(core->env(), kChunkAttemptTimeout,
+                                     kChunkAttemptDivisor, deadline);
+  if (!hurried) return attempt;
+  return Within(core->env(), core->SlowAfter(CallKind::kGet), attempt);
 }
 
 Task<absl::Status> GetChunkOnce(Core* core, ChunkId chunk, uint64_t offset,
@@ -77,7 +78,7 @@ Task<absl::Status> GetChunkOnce(Core* core, ChunkId chunk, uint64_t offset,
   const TimeNs asked_at = core->env()->NowNs();
   auto response = co_await io::CallProto<wire::GetChunkResponse>(
       *channel, format::Method::kGetChunk, request, call);
-  core->NoteAnswer(place->target, response.status(), asked_at);
+  core->NoteAnswer(CallKind::kGet, place->target, response.status(), asked_at);
   if (sink.damaged()) {
     co_return absl::UnavailableError(response.status().message());
   }
@@ -114,16 +115,16 @@ bool HasOtherShards(const Core& core, ChunkId chunk) {
   return pool != nullptr && pool->scheme.parity_shards > 0;
 }
 
-TimeNs DirectDeadline(Core* core, const ChunkRead& read) {
+TimeNs DirectDeadline(Core* core, const ChunkRead& read, bool first) {
   if (HasOtherShards(*core, read.range.chunk)) {
-    return AttemptDeadline(core, read.deadline);
+    return ShardDeadline(core, read.deadline, first);
   }
   return Within(core->env(), kChunkAttemptTimeout, read.deadline);
 }
 
-Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read) {
+Task<absl::Status> ReadDirectly(Core* core, const ChunkRead* read, bool first) {
   const format::ChunkRange& range = read->range;
-  const TimeNs attempt = DirectDeadline(core, *read);
+  const TimeNs attempt = DirectDeadline(core, *read, first);
   absl::Status status =
       co_await GetChunkOnce(core, range.chunk, range.offset, read->to,
                             read->traffic_class, attempt, nullptr);
@@ -155,11 +156,12 @@ Task<absl::Status> ReadRound(Core* core, const ChunkRead* read, bool first) {
   absl::Status direct =
       absl::UnavailableError("its target is down or silent; not asked");
   if (!first || ShouldAsk(core, chunk)) {
-    direct = co_await ReadDirectly(core, read);
+    direct = co_await ReadDirectly(core, read, first);
   }
   if (direct.ok()) co_return direct;
   if (first) CountFailure(core, chunk, direct);
-  absl::Status around = co_await ReadAround(core, read, std::move(direct));
+  absl::Status around =
+      co_await ReadAround(core, read, std::move(direct), first);
   CAIRN_SOMETIMES(around.ok(), "client.read.found_around");
   co_return around;
 }

@@ -41,8 +41,9 @@ io::Task<absl::Status> GetChunkOnce(Core* core, format::ChunkId chunk,
                                     uint64_t* stripe_bytes);
 
 // When one attempt at a chunk is given up, for the sake of other shards, by a
-// read that ends at `deadline`.
-io::TimeNs AttemptDeadline(Core* core, io::TimeNs deadline);
+// read that ends at `deadline`. `hurried`: as soon as it takes much longer than
+// the others do; for a first round, which later ones may follow.
+io::TimeNs ShardDeadline(Core* core, io::TimeNs deadline, bool hurried);
 
 // "chunk 1:42/3/0 on target 5 (127.0.0.1:7401)".
 std::string ChunkPlaceName(const Core& core, format::ChunkId chunk);

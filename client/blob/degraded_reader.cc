@@ -19,16 +19,18 @@ namespace {
 
 // The search for k good shards of one range.
 struct Recovery {
-  Core* core;
-  const ChunkRead* read;
+  Core* core = nullptr;
+  const ChunkRead* read = nullptr;
   std::shared_ptr<const format::ClusterMap> map;
-  const Pool* pool;
+  const Pool* pool = nullptr;
   uint64_t stripe_bytes = 0;            // Its pool's most, if not told.
   bool told_stripe_bytes = false;       // By a shard's record.
+  std::vector<io::Buffer> free;         // Of range.length bytes each.
   std::vector<io::Buffer> buffers;      // By shard; empty: not there.
   std::vector<const uint8_t*> present;  // By shard; null: not there.
   uint32_t lost = 0;                    // Proven missing or corrupt.
   std::vector<std::string> causes;
+  bool hurried = false;
 };
 
 // A data shard behind the end of a short stripe is nowhere, and no loss.
@@ -87,7 +89,7 @@ Task<absl::Status> ReadAnotherCopy(Recovery* r) {
     const ChunkId copy{range.chunk.blob, range.chunk.stripe, shard};
     absl::Status status = co_await GetChunkOnce(
         r->core, copy, range.offset, r->read->to, r->read->traffic_class,
-        AttemptDeadline(r->core, r->read->deadline), nullptr);
+        ShardDeadline(r->core, r->read->deadline, r->hurried), nullptr);
     if (status.ok()) {
       CAIRN_SOMETIMES(r->causes.size() > 1, "client.read.third_copy");
       r->core->repairs()->bytes_decoded += range.length;
@@ -107,9 +109,10 @@ Task<absl::Status> LearnStripeBytes(Recovery* r) {
   shards.push_back(wanted.shard);
   for (const uint32_t shard : shards) {
     const ChunkId other{wanted.blob, wanted.stripe, shard};
-    last = co_await GetChunkOnce(r->core, other, 0, {}, r->read->traffic_class,
-                                 AttemptDeadline(r->core, r->read->deadline),
-                                 &r->stripe_bytes);
+    last = co_await GetChunkOnce(
+        r->core, other, 0, {}, r->read->traffic_class,
+        ShardDeadline(r->core, r->read->deadline, r->hurried),
+        &r->stripe_bytes);
     if (!last.ok()) continue;
     if (r->stripe_bytes > 0 && r->stripe_bytes <= r->pool->stripe_bytes()) {
       r->told_stripe_bytes = true;
@@ -133,20 +136,18 @@ Task<void> FetchShard(Recovery* r, uint32_t shard) {
       shard_bytes <= range.offset
           ? 0
           : std::min(range.length, shard_bytes - range.offset);
-  io::Buffer buffer =
-      co_await r->core->env()->pool()->Acquire(range.length, r->read->deadline);
+  CAIRN_CHECK(!r->free.empty());
+  io::Buffer buffer = std::move(r->free.back());
+  r->free.pop_back();
   const ChunkId chunk{range.chunk.blob, range.chunk.stripe, shard};
-  if (!buffer) {
-    NoteCause(r, chunk, absl::DeadlineExceededError("no buffer in time"));
-    co_return;
-  }
   if (there > 0) {
     MutableGather to(1, buffer.bytes().first(there));
     absl::Status status = co_await GetChunkOnce(
         r->core, chunk, range.offset, std::move(to), r->read->traffic_class,
-        AttemptDeadline(r->core, r->read->deadline), nullptr);
+        ShardDeadline(r->core, r->read->deadline, r->hurried), nullptr);
     if (!status.ok()) {
       NoteCause(r, chunk, status);
+      r->free.push_back(std::move(buffer));
       co_return;
     }
   }
@@ -179,11 +180,11 @@ Task<void> FetchEnough(Recovery* r) {
   }
 }
 
-absl::Status DecodeInto(Recovery* r, io::Buffer* scratch) {
+absl::Status DecodeInto(Recovery* r) {
   const format::ReedSolomon code(r->pool->scheme.data_shards,
                                  r->pool->scheme.parity_shards);
   const uint32_t wanted[] = {r->read->range.chunk.shard};
-  uint8_t* const out[] = {scratch->bytes().data()};
+  uint8_t* const out[] = {r->free.back().bytes().data()};
   CAIRN_RETURN_IF_ERROR(
       code.Decode(r->present, wanted, out, r->read->range.length));
   const uint8_t* from = out[0];
@@ -199,32 +200,48 @@ absl::Status DecodeInto(Recovery* r, io::Buffer* scratch) {
   return absl::OkStatus();
 }
 
-Task<absl::Status> Decode(Recovery* r) {
-  // k + 1 buffers at a time: one recovery at once, so that two never wait for
-  // each other's.
-  if (co_await r->core->parity_turn()->Acquire(1, r->read->deadline) !=
+// For the k shards that are fetched at most at a time, and for the result. All
+// together or none: two recoveries never wait for each other's.
+Task<bool> AcquireBuffers(Recovery* r) {
+  const io::TimeNs deadline = r->read->deadline;
+  const uint32_t wanted = r->pool->scheme.data_shards + 1;
+  if (co_await r->core->parity_turn()->Acquire(1, deadline) !=
       io::WaitResult::kWoken) {
+    co_return false;
+  }
+  while (r->free.size() < wanted) {
+    io::Buffer buffer = co_await r->core->env()->pool()->Acquire(
+        r->read->range.length, deadline);
+    if (!buffer) break;
+    r->free.push_back(std::move(buffer));
+  }
+  r->core->parity_turn()->Release();
+  co_return r->free.size() == wanted;
+}
+
+Task<absl::Status> Decode(Recovery* r) {
+  const bool room = co_await AcquireBuffers(r);
+  if (!room) {
     co_return absl::DeadlineExceededError(absl::StrCat(
         "no buffers to decode in time, after: ", r->causes.front()));
   }
-  absl::Status status = co_await LearnStripeBytes(r);
+  CAIRN_CO_RETURN_IF_ERROR(co_await LearnStripeBytes(r));
   r->present.assign(r->pool->scheme.shards(), nullptr);
   r->buffers.resize(r->pool->scheme.shards());
-  if (status.ok()) co_await FetchEnough(r);
-  io::Buffer scratch = co_await r->core->env()->pool()->Acquire(
-      r->read->range.length, r->read->deadline);
-  r->core->parity_turn()->Release();
-  if (!status.ok()) co_return status;
+  co_await FetchEnough(r);
   if (CountPresent(*r) < r->pool->scheme.data_shards) co_return Failure(*r);
-  if (!scratch) co_return absl::DeadlineExceededError("no buffer in time");
-  co_return DecodeInto(r, &scratch);
+  co_return DecodeInto(r);
 }
 
 }  // namespace
 
 Task<absl::Status> ReadAround(Core* core, const ChunkRead* read,
-                              absl::Status direct) {
-  Recovery r{core, read, core->map(), nullptr, 0, false, {}, {}, 0, {}};
+                              absl::Status direct, bool hurried) {
+  Recovery r;
+  r.core = core;
+  r.read = read;
+  r.map = core->map();
+  r.hurried = hurried;
   r.pool = r.map->FindPool(read->range.chunk.blob.pool());
   if (r.pool == nullptr) co_return direct;
   NoteCause(&r, read->range.chunk, direct);

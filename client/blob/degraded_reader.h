@@ -6,10 +6,10 @@
 namespace cairn::client {
 
 // Fills read->to although its own chunk failed with `direct`. `read` lives
-// until the task ends.
+// until the task ends. `hurried`: as ShardDeadline().
 // kDataLoss: proven: more than m shards are missing or corrupt.
 // kUnavailable: fewer than k shards answered, but some may only be away.
 io::Task<absl::Status> ReadAround(Core* core, const ChunkRead* read,
-                                  absl::Status direct);
+                                  absl::Status direct, bool hurried);
 
 }  // namespace cairn::client

@@ -63,6 +63,19 @@ StripeChoice ChooseStripe(Core* core, const ClusterMap& map, const Pool& pool,
   return best;
 }
 
+bool CanAvoid(Core* core, const ClusterMap& map, const Pool& pool,
+              format::BlobId blob, uint32_t first, TargetId target) {
+  for (uint32_t i = 0; i < pool.stripe_width; ++i) {
+    const uint64_t stripe = uint64_t{first} + i;
+    if (stripe >= format::kStripesPerBlobMax) break;
+    const uint32_t pg = pool.PgOf(blob, static_cast<uint32_t>(stripe));
+    const std::span<const TargetId> row = pool.PgTargets(pg);
+    if (std::find(row.begin(), row.end(), target) != row.end()) continue;
+    if (FitnessOf(core, map, pool, pg) == RowFitness::kGood) return true;
+  }
+  return false;
+}
+
 std::string TargetsNotUp(const ClusterMap& map, const Pool& pool) {
   constexpr size_t kNamed = 8;
   const std::set<TargetId> members(pool.pg_targets.begin(),

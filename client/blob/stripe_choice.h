@@ -40,6 +40,12 @@ StripeChoice ChooseStripe(Core* core, const format::ClusterMap& map,
                           const format::Pool& pool, format::BlobId blob,
                           uint32_t first, bool probe);
 
+// Whether one of those rows is good and does without `target`: then nothing has
+// to wait for it.
+bool CanAvoid(Core* core, const format::ClusterMap& map,
+              const format::Pool& pool, format::BlobId blob, uint32_t first,
+              format::TargetId target);
+
 // "target 3 (127.0.0.1:7501) is down": those of the pool that are not up, at
 // most a few; empty: all are.
 std::string TargetsNotUp(const format::ClusterMap& map,

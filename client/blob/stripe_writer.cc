@@ -1,6 +1,5 @@
 #include "client/blob/stripe_writer.h"
 
-
 #include "absl/strings/str_cat.h"
 #include "client/blob/chunk_payload.h"
 #include "client/blob/parity.h"
@@ -56,13 +55,25 @@ wire::PutChunkRequest MakePut(const StripeInFlight& stripe, uint32_t shard,
   return request;
 }
 
-io::TimeNs PutDeadline(const StripeInFlight& stripe) {
-  return WithinShare(stripe.core->env(), kChunkAttemptTimeout,
-                     kPutAttemptDivisor, stripe.write->deadline);
+// A target that is slower than the others is not waited for, if the stripe can
+// go to others; each attempt waits twice as long as the one before.
+io::TimeNs PutDeadline(const StripeInFlight& stripe, TargetId target,
+                       int attempt) {
+  Core* const core = stripe.core;
+  const StripeWrite& write = *stripe.write;
+  const io::TimeNs deadline = WithinShare(core->env(), kChunkAttemptTimeout,
+                                          kPutAttemptDivisor, write.deadline);
+  if (!CanAvoid(core, *write.map, *stripe.pool, write.blob, write.stripe + 1,
+                target)) {
+    return deadline;
+  }
+  const io::TimeNs patience = core->SlowAfter(CallKind::kPut)
+                              << std::min(attempt, kPatienceDoublingsMax);
+  return Within(core->env(), patience, deadline);
 }
 
 Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
-                           TargetId target) {
+                           TargetId target, int attempt) {
   Core* const core = stripe->core;
   absl::StatusOr<io::Channel*> channel = core->TargetChannel(target);
   if (!channel.ok()) co_return channel.status();
@@ -70,7 +81,7 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
                               shard};
   ChunkSource source(chunk, &stripe->shards[shard]);
   io::CallOptions call;
-  call.deadline = PutDeadline(*stripe);
+  call.deadline = PutDeadline(*stripe, target, attempt);
   if (CAIRN_FAULT_POINT("client.put.no_patience")) {
     call.deadline = Within(core->env(), kNoPatience, call.deadline);
   } else if (CAIRN_FAULT_POINT("client.put.some_patience")) {
@@ -84,7 +95,7 @@ Task<absl::Status> PutOnce(StripeInFlight* stripe, uint32_t shard,
   std::string body = MakePut(*stripe, shard, target).SerializeAsString();
   absl::StatusOr<std::string> answer = co_await (*channel)->Call(
       format::Method::kPutChunk, std::move(body), call);
-  core->NoteAnswer(target, answer.status(), asked_at);
+  core->NoteAnswer(CallKind::kPut, target, answer.status(), asked_at);
   if (absl::IsResourceExhausted(answer.status())) core->NoteFull(target);
   if (answer.ok()) {
     ++core->counters()->chunks_put;
@@ -148,7 +159,8 @@ Task<absl::Status> PutUntilDone(StripeInFlight* stripe, uint32_t shard,
   Backoff backoff(core->env(), stripe->write->deadline);
   int corrupt_left = kPutCorruptRetries;
   while (stripe->going_on()) {
-    absl::Status status = co_await PutOnce(stripe, shard, target);
+    absl::Status status =
+        co_await PutOnce(stripe, shard, target, backoff.attempts());
     CAIRN_SOMETIMES(status.ok() && backoff.attempts() > 0,
                     "client.put.sent_again");
     CAIRN_SOMETIMES(absl::IsDataLoss(status), "client.put.damaged_on_way");

@@ -223,13 +223,22 @@ TimeNs Core::SilentAfter() const {
                                           kSilentTargetDivisor);
 }
 
-void Core::NoteAnswer(format::TargetId target, const absl::Status& answer,
-                      TimeNs asked_at) {
+void Core::NoteAnswer(CallKind kind, format::TargetId target,
+                      const absl::Status& answer, TimeNs asked_at) {
   const TimeNs now = env_->NowNs();
-  if (!absl::IsUnavailable(answer) && !absl::IsDeadlineExceeded(answer)) {
-    silent_.erase(target);
-  } else if (now - asked_at >= SilentAfter()) {
+  const TimeNs took = now - asked_at;
+  const bool answered =
+      !absl::IsUnavailable(answer) && !absl::IsDeadlineExceeded(answer);
+  const bool slow = took >= SlowAfter(kind);
+  if (answered || slow) speeds_.Note(kind, target, took);
+  if (!answered && took >= SilentAfter()) {
     silent_[target] = now + kSilentTargetPause;
+  } else if (slow && kSlowShare * silent_.size() < speeds_.known()) {
+    CAIRN_SOMETIMES(true, "client.target.slow");
+    ++counters_.slow_calls;
+    silent_[target] = now + kSilentTargetPause;
+  } else if (answered && !slow) {
+    silent_.erase(target);
   }
 }
 

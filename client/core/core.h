@@ -17,6 +17,7 @@
 
 #include "client/api/cluster.h"
 #include "client/core/limits.h"
+#include "client/core/target_speeds.h"
 #include "client/core/window.h"
 #include "format/cluster/cluster_map.h"
 #include "format/wire/meta.pb.h"
@@ -112,11 +113,16 @@ class Core {
   // The pool by name; empty: the first. kNotFound lists the names.
   absl::StatusOr<const format::Pool*> FindPool(const std::string& name) const;
 
-  // --- Silent targets: those that lately left a call without any answer.
+  // --- Silent targets: those that lately left a call without any answer, or
+  // with one much later than their peers give theirs.
   io::TimeNs SilentAfter() const;
+  // How long a call is worth waiting for while others could be asked.
+  io::TimeNs SlowAfter(CallKind kind) const {
+    return speeds_.SlowAfter(kind, SilentAfter());
+  }
   // After a call: `answer`, if there was one, has any status of the target's.
-  void NoteAnswer(format::TargetId target, const absl::Status& answer,
-                  io::TimeNs asked_at);
+  void NoteAnswer(CallKind kind, format::TargetId target,
+                  const absl::Status& answer, io::TimeNs asked_at);
   bool IsSilent(format::TargetId target) const {
     return silent_.contains(target);
   }
@@ -135,8 +141,8 @@ class Core {
   // --- Windows: bytes of chunks in flight.
   AdaptiveWindow* write_window() { return &write_window_; }
   AdaptiveWindow* read_window() { return &read_window_; }
-  // Held while the parity buffers of one stripe are gathered, so that two
-  // stripes never wait for each other's.
+  // Held while the parity buffers of one stripe (or those of one recovery) are
+  // gathered, so that two never wait for each other's.
   io::Semaphore* parity_turn() { return &parity_turn_; }
 
   // Parity buffers that writes to any pool of the map hold at most.
@@ -166,6 +172,7 @@ class Core {
   io::TimeNs map_asked_at_ = 0;
   std::map<format::TargetId, io::TimeNs> silent_;  // When to ask it again.
   std::map<format::TargetId, io::TimeNs> full_;    // Likewise.
+  TargetSpeeds speeds_;
   MutationIds mutations_;
   uint64_t session_ = 0;
   uint64_t lease_ms_ = 0;

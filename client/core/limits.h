@@ -35,6 +35,21 @@ static_assert(kSilentTargetAfter < kChunkAttemptTimeout);
 inline constexpr uint64_t kSilentTargetDivisor = 8;
 static_assert(kSilentTargetDivisor > kChunkAttemptDivisor,
               "an attempt given up makes its target a silent one");
+// Beside a target that takes so many times as long as the median one, it is
+// quicker to write elsewhere, or to read other shards.
+inline constexpr uint64_t kSlowFactor = 8;
+// Shorter waits are no trouble, whatever the others take.
+inline constexpr io::TimeNs kSlowAfterMin = 200 * io::kMillisecond;
+// With fewer targets nobody can tell which of them is the odd one out.
+inline constexpr uint64_t kSlowPeersMin = 3;
+// If more than one of so many is slow it is not the targets that are ill, and
+// going around them would only add to the load.
+inline constexpr uint64_t kSlowShare = 4;
+// Patience with a slow put doubles with each attempt, so often at most.
+inline constexpr int kPatienceDoublingsMax = 8;
+// How much of a mean a new value makes, and how old the median may get.
+inline constexpr uint64_t kSpeedWeight = 8;
+inline constexpr uint32_t kNotesPerMedian = 32;
 // Reads go around a silent target; one in so long asks it all the same.
 inline constexpr io::TimeNs kSilentTargetPause = 10 * io::kSecond;
 // New stripes go around a target that was full for so long.

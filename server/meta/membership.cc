@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "format/base/fault_points.h"
 #include "format/checksum/block_checksum.h"
 #include "server/meta/edit_map.h"
 #include "spdlog/spdlog.h"
@@ -60,11 +61,9 @@ io::Task<absl::Status> Membership::Load() {
     for (const KvPair& pair : *page) {
       CAIRN_CO_ASSIGN_OR_RETURN(const format::ParsedKey key,
                                 format::ParseKey(pair.key));
-      CAIRN_CO_ASSIGN_OR_RETURN(store::Member member,
+      CAIRN_CO_ASSIGN_OR_RETURN(const store::Member member,
                                 ReadRecord<store::Member>(pair));
-      const TargetId target(static_cast<uint32_t>(key.numbers[0]));
-      if (!member.address().empty()) SpreadAddress(target, member);
-      members_[target] = std::move(member);
+      TakeOver(TargetId(static_cast<uint32_t>(key.numbers[0])), member);
     }
     if (page->size() < kPage) break;
     range.begin = page->back().key + '\0';
@@ -82,6 +81,11 @@ io::Task<absl::Status> Membership::Load() {
     quarantined_[{target, key.numbers[1]}] = std::move(record);
   }
   co_return absl::OkStatus();
+}
+
+void Membership::TakeOver(TargetId target, const store::Member& member) {
+  if (!member.address().empty()) SpreadAddress(target, member);
+  members_[target] = member;
 }
 
 void Membership::SpreadAddress(TargetId target, const store::Member& member) {
@@ -206,7 +210,8 @@ io::Task<absl::Status> Membership::StoreMember(
           : mirror == members_.end();
   if (!same) {
     // An earlier commit had an unknown outcome: memory follows the store.
-    if (read->has_value()) members_[target] = **read;
+    CAIRN_SOMETIMES(true, "meta.member.stored_unknown");
+    if (read->has_value()) TakeOver(target, **read);
     co_return Conflict();
   }
   const uint64_t place = HashOfPlace(request->host(), request->directory());

@@ -65,6 +65,8 @@ class Membership {
   io::Task<absl::Status> StoreMember(const wire::RegisterTargetRequest* request,
                                      const JoinDecision* decision);
   io::Task<absl::Status> Follow(format::TargetId target);
+  // Memory follows what is stored.
+  void TakeOver(format::TargetId target, const store::Member& member);
   void SpreadAddress(format::TargetId target, const store::Member& member);
   io::Task<absl::Status> NoteQuarantine(
       const wire::RegisterTargetRequest* request, const JoinDecision* decision);

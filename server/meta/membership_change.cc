@@ -118,6 +118,12 @@ io::Task<absl::StatusOr<wire::AllocateTargetResponse>> Membership::Allocate(
       members_[id] = std::move(member);
     } else if (!IsConflict(stored)) {
       co_return stored;
+    } else {  // An earlier commit had an unknown outcome.
+      Txn again(core_->kv);
+      const absl::StatusOr<std::optional<store::Member>> read =
+          co_await again.Get<store::Member>(key);
+      if (!read.ok()) co_return read.status();
+      if (read->has_value()) TakeOver(id, **read);
     }
   }
 }

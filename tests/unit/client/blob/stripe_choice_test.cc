@@ -53,8 +53,8 @@ class StripeChoiceTest : public ::testing::Test {
   void MakeSilent(TargetId target) {
     const io::TimeNs asked_at = env_->NowNs();
     world_.RunUntil(world_.NowNs() + kChunkAttemptTimeout);
-    core_.NoteAnswer(target, absl::DeadlineExceededError("no answer"),
-                     asked_at);
+    core_.NoteAnswer(CallKind::kPut, target,
+                     absl::DeadlineExceededError("no answer"), asked_at);
   }
 
   sim::World world_;
@@ -115,7 +115,7 @@ TEST_F(StripeChoiceTest, SilentTargetGetsOneStripeInAWhile) {
   EXPECT_EQ(Choose(0, /*probe=*/false).stripe, 2u);
   EXPECT_EQ(Choose(0).stripe, 0u);
   EXPECT_EQ(Choose(0).stripe, 2u);
-  core_.NoteAnswer(silent, absl::OkStatus(), env_->NowNs());
+  core_.NoteAnswer(CallKind::kPut, silent, absl::OkStatus(), env_->NowNs());
   EXPECT_EQ(Choose(0).stripe, 0u);
 }
 

@@ -155,6 +155,30 @@ TEST_F(MembershipTest, NumberGrantedBeforeARestartIsConfirmedAfterIt) {
             JoinVerdict::kAdmitted);
 }
 
+TEST_F(MembershipTest, AddressIsKnownThoughAConfirmationHadAnUnknownOutcome) {
+  Join(Request(2, 11));
+  orders_.incarnations.clear();  // Its process ended.
+  wire::RegisterTargetRequest next = Request(2, 12, 1);
+  next.set_address("10.0.0.2:7600");
+  const auto granted = Register(next);
+  ASSERT_OK(granted);
+  next.set_admission(granted->admission());
+  kv_->InjectFault(kv_->commits() + 1, ModelKvFault::kUnknownApplied);
+  EXPECT_FALSE(Register(next).ok());
+  EXPECT_EQ(VerdictOf(Register(next)), JoinVerdict::kAdmitted);
+  EXPECT_EQ(meta_->map()->FindTarget(TargetId(2))->address, "10.0.0.2:7600");
+}
+
+TEST_F(MembershipTest, IdWhoseAllocationHadAnUnknownOutcomeIsGivenAgain) {
+  kv_->InjectFault(kv_->commits() + 1, ModelKvFault::kUnknownApplied);
+  EXPECT_FALSE(Allocate(77).ok());
+  const auto again = Allocate(77);
+  ASSERT_OK(again);
+  const auto other = Allocate(78);
+  ASSERT_OK(other);
+  EXPECT_EQ(other->target(), again->target() + 1);
+}
+
 TEST_F(MembershipTest, DuplicateIsListedUntilItIsForgotten) {
   Join(Request(2, 11));
   wire::RegisterTargetRequest copy = Request(2, 12, 1);
