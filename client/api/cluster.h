@@ -112,15 +112,22 @@ struct TargetStatus {
   uint64_t corrupt_blocks = 0;
 };
 
-// The making of shards of targets that are out on other targets.
+// Shards of placement groups on their way to other targets: those of targets
+// that are out, of targets that are emptied, and of targets that have more than
+// their share.
 struct RebuildProgress {
-  uint64_t shards_waiting = 0;  // Of placement groups: not begun.
-  uint64_t shards_moving = 0;
-  uint64_t shards_moved = 0;          // Since the metadata service started.
-  uint64_t bytes_done = 0;            // Of those that are moving.
-  uint64_t bytes_todo = 0;            // Those done included.
-  uint64_t bytes_per_s = 0;           // Lately.
-  uint64_t left_ms = 0;               // Estimated, for all; 0: not known.
+  uint64_t shards_waiting = 0;  // Of targets that are out: not begun.
+  uint64_t shards_moving = 0;   // In all.
+  uint64_t drain_left = 0;      // Of targets that are emptied.
+  uint64_t drain_moving = 0;    // Of these.
+  uint64_t balance_left = 0;    // Of targets with too many.
+  uint64_t balance_moving = 0;  // Of these.
+  std::string balance_waits;    // Why none of them begins; empty: they do.
+  uint64_t shards_moved = 0;    // Since the metadata service started.
+  uint64_t bytes_done = 0;      // Of those that are moving.
+  uint64_t bytes_todo = 0;      // Those done included.
+  uint64_t bytes_per_s = 0;     // Lately.
+  uint64_t left_ms = 0;         // Estimated, for all; 0: not known.
   std::vector<std::string> problems;  // Why something does not go on.
 };
 

@@ -15,6 +15,7 @@ using format::TargetState;
 
 RowFitness FitnessOf(Core* core, const ClusterMap& map, const Pool& pool,
                      uint32_t pg) {
+  if (pool.IsClosed(pg)) return RowFitness::kUseless;
   RowFitness fitness = RowFitness::kGood;
   for (const TargetId id : pool.PgTargets(pg)) {
     const format::TargetInfo* const target = map.FindTarget(id);

@@ -20,7 +20,8 @@ enum class RowFitness {
   kUnwell,    // One is suspect, down or draining. A stripe that all its targets
               // acknowledge is as safe as any, so this is worth a try when
               // there is nothing else.
-  kUseless,   // One is out: its chunks are being made elsewhere.
+  kUseless,   // One is out, or the row is closed: its chunks are being made
+              // elsewhere, and a new one might be missed.
 };
 
 RowFitness FitnessOf(Core* core, const format::ClusterMap& map,

@@ -17,6 +17,11 @@ nlohmann::json RebuildToJson(const RebuildProgress& rebuild) {
   return {{"shards_waiting", rebuild.shards_waiting},
           {"shards_moving", rebuild.shards_moving},
           {"shards_moved", rebuild.shards_moved},
+          {"drain_left", rebuild.drain_left},
+          {"drain_moving", rebuild.drain_moving},
+          {"balance_left", rebuild.balance_left},
+          {"balance_moving", rebuild.balance_moving},
+          {"balance_waits", rebuild.balance_waits},
           {"bytes_done", rebuild.bytes_done},
           {"bytes_todo", rebuild.bytes_todo},
           {"bytes_per_s", rebuild.bytes_per_s},
@@ -104,14 +109,27 @@ void PrintTargets(const ClusterStatus& status) {
   }
 }
 
+void PrintMoving(const char* what, uint64_t left, uint64_t moving,
+                 const std::string& more) {
+  if (left == 0) return;
+  std::printf("%-9s %llu shards to move, %llu of them now%s\n", what,
+              static_cast<unsigned long long>(left),
+              static_cast<unsigned long long>(moving), more.c_str());
+}
+
 void PrintRebuild(const RebuildProgress& rebuild) {
-  if (rebuild.shards_waiting + rebuild.shards_moving > 0) {
+  const uint64_t lost_moving =
+      rebuild.shards_moving - rebuild.drain_moving - rebuild.balance_moving;
+  PrintMoving("rebuild", rebuild.shards_waiting + lost_moving, lost_moving,
+              " (their targets are out)");
+  PrintMoving("drain", rebuild.drain_left, rebuild.drain_moving, "");
+  PrintMoving("balance", rebuild.balance_left, rebuild.balance_moving,
+              rebuild.balance_waits.empty()
+                  ? ""
+                  : absl::StrCat("; waits: ", rebuild.balance_waits));
+  if (rebuild.shards_moving > 0) {
     std::printf(
-        "rebuild   %llu shards to make, %llu of them now: %s of %s, %s/s%s\n",
-        static_cast<unsigned long long>(rebuild.shards_waiting +
-                                        rebuild.shards_moving),
-        static_cast<unsigned long long>(rebuild.shards_moving),
-        HumanBytes(rebuild.bytes_done).c_str(),
+        "moving    %s of %s, %s/s%s\n", HumanBytes(rebuild.bytes_done).c_str(),
         HumanBytes(rebuild.bytes_todo).c_str(),
         HumanBytes(rebuild.bytes_per_s).c_str(),
         rebuild.left_ms == 0

@@ -66,6 +66,11 @@ RebuildProgress MakeRebuild(const wire::RebuildStatus& said) {
   rebuild.shards_waiting = said.shards_waiting();
   rebuild.shards_moving = said.shards_moving();
   rebuild.shards_moved = said.shards_moved();
+  rebuild.drain_left = said.drain_left();
+  rebuild.drain_moving = said.drain_moving();
+  rebuild.balance_left = said.balance_left();
+  rebuild.balance_moving = said.balance_moving();
+  rebuild.balance_waits = said.balance_waits();
   rebuild.bytes_done = said.bytes_done();
   rebuild.bytes_todo = said.bytes_todo();
   rebuild.bytes_per_s = said.bytes_per_s();

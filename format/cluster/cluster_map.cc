@@ -174,6 +174,21 @@ absl::Status ValidatePgEpochs(const ClusterMap& map, const Pool& pool) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateClosed(const Pool& pool) {
+  for (size_t i = 0; i < pool.closed_pgs.size(); ++i) {
+    const uint32_t pg = pool.closed_pgs[i];
+    if (pg >= pool.pg_count) {
+      return Invalid(absl::StrCat("PG ", pg, " of ", pool.pg_count,
+                                  " is said to be closed"));
+    }
+    if (i > 0 && pg <= pool.closed_pgs[i - 1]) {
+      return Invalid(absl::StrCat("the closed PGs do not ascend: ", pg,
+                                  " after ", pool.closed_pgs[i - 1]));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // What a chunk's place depends on besides the row it is in.
 bool SameShape(const Pool& a, const Pool& b) {
   return a.scheme == b.scheme && a.chunk_size == b.chunk_size &&
@@ -242,6 +257,18 @@ std::span<const TargetId> Pool::PgTargets(uint32_t pg) const {
   return std::span(pg_targets).subspan(pg * shards, shards);
 }
 
+bool Pool::IsClosed(uint32_t pg) const {
+  return std::binary_search(closed_pgs.begin(), closed_pgs.end(), pg);
+}
+
+void Pool::Close(uint32_t pg) {
+  CAIRN_CHECK(pg < pg_count);
+  const auto place = std::lower_bound(closed_pgs.begin(), closed_pgs.end(), pg);
+  if (place == closed_pgs.end() || *place != pg) closed_pgs.insert(place, pg);
+}
+
+void Pool::Open(uint32_t pg) { std::erase(closed_pgs, pg); }
+
 uint32_t Pool::PgOf(BlobId blob, uint32_t stripe) const {
   CAIRN_CHECK(pg_count > 0 && stripe_width > 0);
   // Reduced before the sum: a sum that wrapped would give two of a blob's
@@ -268,6 +295,7 @@ const Pool* ClusterMap::FindPool(std::string_view name) const {
 }
 
 bool ClusterMap::PgHealthy(const Pool& pool, uint32_t pg) const {
+  if (pool.IsClosed(pg)) return false;
   const std::span<const TargetId> row = pool.PgTargets(pg);
   return std::all_of(row.begin(), row.end(), [this](TargetId id) {
     const TargetInfo* target = FindTarget(id);
@@ -309,7 +337,8 @@ void CarryPgEpochs(const ClusterMap& before, ClusterMap* next) {
       const std::span<const TargetId> was = old->PgTargets(pg);
       const std::span<const TargetId> is = pool.PgTargets(pg);
       if (std::equal(was.begin(), was.end(), is.begin(), is.end()) &&
-          std::none_of(is.begin(), is.end(), fences)) {
+          std::none_of(is.begin(), is.end(), fences) &&
+          (old->IsClosed(pg) || !pool.IsClosed(pg))) {
         pool.pg_epochs[pg] = before.PgEpoch(*old, pg);
       }
     }
@@ -337,6 +366,7 @@ absl::Status ValidateMap(const ClusterMap& map) {
     CAIRN_RETURN_IF_ERROR(Annotate(ValidatePoolShape(pool), where));
     CAIRN_RETURN_IF_ERROR(Annotate(ValidateRows(map, pool), where));
     CAIRN_RETURN_IF_ERROR(Annotate(ValidatePgEpochs(map, pool), where));
+    CAIRN_RETURN_IF_ERROR(Annotate(ValidateClosed(pool), where));
     if (!names.insert(pool.name).second) {
       return Invalid(absl::StrCat("two pools are named ", pool.name));
     }

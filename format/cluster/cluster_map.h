@@ -68,11 +68,18 @@ struct Pool {
   // The map epoch at which each row got the targets it has: ClusterMap::PgEpoch
   // reads them. Empty: the map's own, for every row.
   std::vector<Epoch> pg_epochs;
+  // Rows that take no new stripes although their targets may be well: one of
+  // their shards is being moved. Ascending.
+  std::vector<uint32_t> closed_pgs;
 
   // The ordered targets of a row; shard i lives on the i-th.
   std::span<const TargetId> PgTargets(uint32_t pg) const;
   // Design section 2: (mix(blob) + stripe mod stripe_width) mod pg_count.
   uint32_t PgOf(BlobId blob, uint32_t stripe) const;
+  bool IsClosed(uint32_t pg) const;
+  // Nothing if it is so already.
+  void Close(uint32_t pg);
+  void Open(uint32_t pg);
   uint64_t stripe_bytes() const {  // User bytes in a full stripe.
     return uint64_t{scheme.data_shards} * chunk_size;
   }
@@ -87,7 +94,8 @@ struct ClusterMap {
   const TargetInfo* FindTarget(TargetId id) const;  // Null: unknown.
   const Pool* FindPool(PoolId id) const;
   const Pool* FindPool(std::string_view name) const;
-  // True if every target of the PG is kUp: only then new stripes go there.
+  // True if every target of the PG is kUp and it is not closed: only then new
+  // stripes go there.
   bool PgHealthy(const Pool& pool, uint32_t pg) const;
   // False: it is down, out or unknown: a read asks others first.
   bool MayRead(TargetId id) const;
@@ -100,8 +108,9 @@ struct ClusterMap {
 // and the row's targets are the same there, else that of `next`. A row that has
 // it already keeps it: a fence on purpose. Changes of states leave all alone,
 // but for one: a row with a target that is taken out, or put back, gets the
-// epoch of `next`. From then on only chunks that were committed before are
-// listed by a rebuild, and no other chunk of before can be committed.
+// epoch of `next`; so does one that is closed there and was not. From then on
+// only chunks that were committed before are listed by a rebuild, and no other
+// chunk of before can be committed.
 void CarryPgEpochs(const ClusterMap& before, ClusterMap* next);
 
 // kInvalidArgument names the first thing that is wrong: counts over limits, a

@@ -35,6 +35,7 @@ void PoolToProto(const Pool& pool, wire::Pool* proto) {
       static_cast<int>(pool.pg_targets.size()));
   for (const TargetId id : pool.pg_targets) proto->add_pg_targets(id.value);
   for (const Epoch epoch : pool.pg_epochs) proto->add_pg_epochs(epoch.value);
+  for (const uint32_t pg : pool.closed_pgs) proto->add_closed_pgs(pg);
 }
 
 absl::Status Corrupt(std::string_view what) {
@@ -70,6 +71,7 @@ Pool PoolFromProto(const wire::Pool& proto) {
   for (const uint64_t epoch : proto.pg_epochs()) {
     pool.pg_epochs.emplace_back(epoch);
   }
+  pool.closed_pgs.assign(proto.closed_pgs().begin(), proto.closed_pgs().end());
   return pool;
 }
 

@@ -77,6 +77,9 @@ std::optional<TargetId> ChooseReplacement(const ReplacementRequest& request,
     if (info != nullptr) domains.insert(DomainOf(*info, pool->failure_domain));
   }
   const TargetId leaving = pool->PgTargets(request.pg.index)[request.shard];
+  const TargetInfo* const own = request.map->FindTarget(leaving);
+  const bool apart = request.may_stay && own != nullptr &&
+                     !domains.contains(DomainOf(*own, pool->failure_domain));
   std::optional<TargetId> best;
   Rank best_rank;
   for (const auto& [id, target] : request.map->targets) {
@@ -87,6 +90,7 @@ std::optional<TargetId> ChooseReplacement(const ReplacementRequest& request,
     Rank rank;
     rank.shares_domain =
         domains.contains(DomainOf(target, pool->failure_domain));
+    if (apart && rank.shares_domain) continue;
     rank.load = LoadOf(target, loads);
     // Rows spread over targets that are as good.
     rank.tie = Mix64(uint64_t{request.pg.index} << 32 | id.value);

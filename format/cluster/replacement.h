@@ -26,6 +26,9 @@ struct ReplacementRequest {
   std::set<TargetId> joining;
   // Never chosen, for reasons of the caller's.
   std::set<TargetId> excluded;
+  // The target that leaves could stay: none is better than one that shares a
+  // failure domain with another of the row, unless that one does, too.
+  bool may_stay = false;
 };
 
 // The least loaded target (by slots for its capacity) that is up, not in the

@@ -98,6 +98,9 @@ void AddMetaOptions(CLI::App* app, RunOptions* options) {
   AddTime(app, "--out-after-ms", &options->rebuild.out_after_ns,
           "A target that is down for so long is taken out, and what it held is "
           "made on others");
+  app->add_flag("!--no-rebalance", options->rebuild.balance,
+                "Do not move shards to targets that have fewer than their "
+                "share, as added ones do");
   app->add_flag("--insecure", options->insecure,
                 "Allow to listen beyond loopback: there is no authentication "
                 "yet");

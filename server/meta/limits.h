@@ -124,6 +124,11 @@ inline constexpr uint32_t kRebuildProblemsShown = 16;
 inline constexpr uint64_t kMoveRetryNs = 2'000'000'000;
 // A move whose new target itself failed so often in a row goes elsewhere.
 inline constexpr uint32_t kHomeFailuresMax = 3;
+// Of the rows of a pool, one in so many may be closed while a shard of it moves
+// from a target that lives; one always.
+inline constexpr uint32_t kClosedRowsShare = 8;
+// Between two looks at how even the slots of the targets are.
+inline constexpr uint64_t kBalancePauseNs = 3'000'000'000;
 // How many inodes may refer to a blob for its stripes to be looked up.
 inline constexpr uint32_t kInodesOfBlobMax = 4096;
 // Chores looked at in one pass; keys of one sweep's transaction.

@@ -18,6 +18,11 @@ struct RebuildOptions {
   // Shards of rows on their way at once, in all and to one target.
   uint32_t moves = 64;
   uint32_t moves_per_target = 4;
+  // Of them, those from targets that live: their rows take no new data until
+  // they have moved.
+  uint32_t moves_of_living = 16;
+  // Move shards to targets that have fewer than their share.
+  bool balance = true;
 };
 
 struct MetaOptions {

@@ -54,28 +54,18 @@ absl::Status CheckWanted(const Pool& wanted) {
 }
 
 absl::StatusOr<Pool> MakePool(const format::ClusterMap& map, Pool pool) {
-  format::PlacementRequest placement;
-  for (const auto& [id, target] : map.targets) {
-    if (target.state == TargetState::kOut ||
-        target.state == TargetState::kDraining) {
-      continue;
-    }
-    placement.targets.push_back(target);
-  }
   const uint32_t last = map.pools.empty() ? 0 : map.pools.rbegin()->first.value;
   if (last >= format::kPoolsMax) {
     return absl::ResourceExhaustedError("there are too many pools");
   }
   pool.id = PoolId(static_cast<uint16_t>(last + 1));
+  format::PlacementRequest placement = PlacementOf(map, pool);
   if (pool.pg_count == 0) {
     pool.pg_count = format::DefaultPgCount(
         static_cast<uint32_t>(placement.targets.size()), pool.scheme.shards());
+    placement.pg_count = pool.pg_count;
   }
   if (pool.stripe_width == 0) pool.stripe_width = pool.pg_count;
-  placement.scheme = pool.scheme;
-  placement.failure_domain = pool.failure_domain;
-  placement.pg_count = pool.pg_count;
-  placement.seed = format::Mix64(pool.id.value);
   CAIRN_ASSIGN_OR_RETURN(pool.pg_targets, format::MakePgTable(placement));
   return pool;
 }
@@ -95,6 +85,23 @@ absl::StatusOr<bool> AddPool(const Pool& wanted, format::ClusterMap* map) {
 }
 
 }  // namespace
+
+format::PlacementRequest PlacementOf(const format::ClusterMap& map,
+                                     const Pool& pool) {
+  format::PlacementRequest placement;
+  for (const auto& [id, target] : map.targets) {
+    if (target.state == TargetState::kOut ||
+        target.state == TargetState::kDraining) {
+      continue;
+    }
+    placement.targets.push_back(target);
+  }
+  placement.scheme = pool.scheme;
+  placement.failure_domain = pool.failure_domain;
+  placement.pg_count = pool.pg_count;
+  placement.seed = format::Mix64(pool.id.value);
+  return placement;
+}
 
 io::Task<absl::StatusOr<wire::CreatePoolResponse>> Pools::Create(
     wire::CreatePoolRequest request) {
@@ -116,6 +123,7 @@ io::Task<absl::StatusOr<wire::CreatePoolResponse>> Pools::Create(
     if (pool.name() != request.name()) continue;
     pool.clear_pg_targets();
     pool.clear_pg_epochs();
+    pool.clear_closed_pgs();
     *response.mutable_pool() = pool;
   }
   if (*made) {

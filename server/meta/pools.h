@@ -4,10 +4,17 @@
 // Threads:    one loop. Lifetime: as the Core.
 #pragma once
 
+#include "format/cluster/placement.h"
 #include "format/wire/member.pb.h"
 #include "server/meta/core.h"
 
 namespace cairn::server {
+
+// The placement of a pool with this scheme, failure domain, row count and id
+// over the targets that may hold its data: those in service that are neither
+// out nor being emptied.
+format::PlacementRequest PlacementOf(const format::ClusterMap& map,
+                                     const format::Pool& pool);
 
 class Pools {
  public:

@@ -15,16 +15,9 @@ using format::RebuildState;
 using format::TargetId;
 using format::TargetState;
 
-namespace {
-
-// Samples of the rate, one a round.
-constexpr size_t kRateSamples = 10;
-
-std::string NameOf(PgId pg, uint32_t shard) {
+std::string NameOfShard(PgId pg, uint32_t shard) {
   return absl::StrCat("shard ", shard, " of ", ToString(pg));
 }
-
-}  // namespace
 
 io::Task<absl::Status> Rebuild::Load() {
   format::KeyRange range = format::RangeOf(format::KeyKind::kMove, {});
@@ -45,7 +38,9 @@ io::Task<absl::Status> Rebuild::Load() {
       move.from = TargetId(record.from());
       move.to = TargetId(record.to());
       move.fence = format::Epoch(record.fence_epoch());
-      moves_[MoveId(pg, static_cast<uint32_t>(key.numbers[2]))] = move;
+      move.cause = static_cast<Cause>(record.cause());
+      const auto shard = static_cast<uint32_t>(key.numbers[2]);
+      moves_.try_emplace(MoveId(pg, shard), move);
     }
     if (page->size() < kMovesPerTxn) break;
     range.begin = page->back().key + '\0';
@@ -112,12 +107,17 @@ absl::StatusOr<wire::RebuildShardRequest> Rebuild::OrderOf(
     source->set_shard(shard);
     source->set_address(map->FindTarget(row[shard])->address);
   };
+  // The one that leaves may be alive. A copy of what it has is cheaper than
+  // decoding: first, unless it was lost and may go again at any time; then it
+  // still has what others may have lost.
+  const bool lives =
+      map->FindTarget(move.from) != nullptr && health_->Look(move.from).answers;
+  const bool first = map->MayRead(move.from);
+  if (lives && first) add(id.second);
   for (uint32_t shard = 0; shard < row.size(); ++shard) {
-    if (shard != id.second && map->MayRead(row[shard])) add(shard);
+    if (shard != id.second && CanRead(*map, row[shard])) add(shard);
   }
-  // The one that leaves may be alive, and have what others have lost.
-  if (map->FindTarget(move.from) != nullptr &&
-      health_->Look(move.from).answers) {
+  if (lives && !first) {
     CAIRN_SOMETIMES(true, "meta.rebuild.from_is_a_source");
     add(id.second);
   }
@@ -166,15 +166,21 @@ io::Task<void> Rebuild::Answered(
   Move& move = place->second;
   if (answer.ok()) {
     move.report = *std::move(answer);
-    if (!running && !move.report.home_failed()) move.home_failures = 0;
-    if (move.report.home_failed()) ++move.home_failures;
+    // For balance alone there is no need to insist.
+    const bool counts = move.report.home_failed() ||
+                        (move.cause == Cause::kBalance && !problem.empty());
+    if (counts) {
+      ++move.failures;
+    } else if (!running) {
+      move.failures = 0;
+    }
   }
   move.done = done;
   if (!problem.empty()) {
     move.not_before = core_->env->NowNs() + kMoveRetryNs;
     if (move.problem != problem) {
       spdlog::warn("metadata: {} does not get to target {} yet: {}",
-                   NameOf(id.first, id.second), move.to.value, problem);
+                   NameOfShard(id.first, id.second), move.to.value, problem);
     }
   }
   // What stopped the last try is worth knowing while the next one runs.
@@ -214,6 +220,7 @@ io::Task<absl::Status> Rebuild::Switch() {
     Pool& pool = next.pools.at(id.first.pool);
     pool.pg_targets[uint64_t{id.first.index} * pool.scheme.shards() +
                     id.second] = move.to;
+    if (move.cause != Cause::kLost) pool.Open(id.first.index);
     switched.emplace_back(id, move);
     const bool only_one = CAIRN_FAULT_POINT("meta.rebuild.switch_one_by_one");
     if (only_one || switched.size() == kSwitchesPerMap) break;
@@ -231,68 +238,19 @@ io::Task<absl::Status> Rebuild::Switch() {
   // Somebody else made a map: once more in the next round.
   if (IsConflict(replaced)) co_return absl::OkStatus();
   CAIRN_CO_RETURN_IF_ERROR(replaced);
-  for (const auto& [id, move] : switched) {
-    spdlog::info("metadata: {} is on target {} now, not on {} (map epoch {})",
-                 NameOf(id.first, id.second), move.to.value, move.from.value,
-                 core_->map.epoch().value);
-    moved_bytes_ += move.report.bytes_done();
-    ++moved_shards_;
-    moves_.erase(id);
-  }
+  for (const auto& [id, move] : switched) NoteSwitched(id, move);
   co_return absl::OkStatus();
 }
 
-void Rebuild::NoteRate() {
-  uint64_t bytes = moved_bytes_;
-  for (const auto& [id, move] : moves_) bytes += move.report.bytes_done();
-  samples_.emplace_back(core_->env->NowNs(), bytes);
-  if (samples_.size() > kRateSamples) samples_.pop_front();
-}
-
-wire::RebuildStatus Rebuild::Report() const {
-  wire::RebuildStatus status;
-  status.set_shards_waiting(waiting_);
-  status.set_shards_moving(moves_.size());
-  status.set_shards_moved(moved_shards_);
-  uint64_t done = 0;
-  uint64_t todo = 0;
-  for (const auto& [id, move] : moves_) {
-    done += move.report.bytes_done();
-    todo += move.report.bytes_todo();
-    status.set_chunks_done(status.chunks_done() + move.report.chunks_done());
-    status.set_chunks_todo(status.chunks_todo() + move.report.chunks_todo());
-  }
-  status.set_bytes_done(done);
-  status.set_bytes_todo(todo);
-  if (samples_.size() > 1) {
-    const auto& [from, before] = samples_.front();
-    const auto& [to, after] = samples_.back();
-    const io::TimeNs time = std::max<io::TimeNs>(1, to - from);
-    const double rate = after <= before
-                            ? 0
-                            : static_cast<double>(after - before) *
-                                  io::kSecond / static_cast<double>(time);
-    status.set_bytes_per_s(static_cast<uint64_t>(rate));
-  }
-  // Those that wait are taken to be as long as the others.
-  const uint64_t known = moves_.size() + moved_shards_;
-  const uint64_t mean = known == 0 ? 0 : (todo + moved_bytes_) / known;
-  const uint64_t left = todo - std::min(done, todo) + waiting_ * mean;
-  if (status.bytes_per_s() > 0) {
-    status.set_left_ms(
-        static_cast<uint64_t>(1000.0 * static_cast<double>(left) /
-                              static_cast<double>(status.bytes_per_s())));
-  }
-  for (const std::string& problem : problems_) status.add_problems(problem);
-  for (const auto& [id, move] : moves_) {
-    if (move.problem.empty()) continue;
-    if (status.problems_size() >= static_cast<int>(kRebuildProblemsShown)) {
-      break;
-    }
-    status.add_problems(absl::StrCat(NameOf(id.first, id.second), " to target ",
-                                     move.to.value, ": ", move.problem));
-  }
-  return status;
+void Rebuild::NoteSwitched(const MoveId& id, const Move& move) {
+  spdlog::info("metadata: {} is on target {} now, not on {} (map epoch {})",
+               NameOfShard(id.first, id.second), move.to.value, move.from.value,
+               core_->map.epoch().value);
+  CAIRN_SOMETIMES(move.cause == Cause::kDrain, "meta.rebuild.drained");
+  CAIRN_SOMETIMES(move.cause == Cause::kBalance, "meta.rebuild.balanced");
+  moved_bytes_ += move.report.bytes_done();
+  ++moved_shards_;
+  moves_.erase(id);
 }
 
 }  // namespace cairn::server

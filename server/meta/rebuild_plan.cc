@@ -1,9 +1,11 @@
-// What a rebuild moves, and where to.
+// Targets that go out, moves that have lost their point, and how moves are
+// stored. What is to move is chosen in rebuild_homes.cc and rebuild_balance.cc.
 #include <algorithm>
 #include <set>
 
 #include "format/base/fault_points.h"
 #include "server/meta/rebuild.h"
+#include "server/meta/row_closing.h"
 #include "spdlog/spdlog.h"
 
 namespace cairn::server {
@@ -21,10 +23,11 @@ bool IsOut(const ClusterMap& map, TargetId id) {
   return target == nullptr || target->state == TargetState::kOut;
 }
 
-uint32_t CountReadable(const ClusterMap& map, std::span<const TargetId> row) {
-  return static_cast<uint32_t>(
-      std::count_if(row.begin(), row.end(),
-                    [&](TargetId target) { return map.MayRead(target); }));
+// May be given shards, and keep those it was given.
+bool MayBeHome(const ClusterMap& map, TargetId id) {
+  const format::TargetInfo* const target = map.FindTarget(id);
+  return target != nullptr && target->state != TargetState::kOut &&
+         target->state != TargetState::kDraining;
 }
 
 }  // namespace
@@ -107,15 +110,33 @@ Rebuild::Worth Rebuild::WorthOf(const ClusterMap& map, const MoveId& id,
   const auto row = pool->PgTargets(id.first.index);
   if (row[id.second] == move.to) return Worth::kSwitched;
   const bool in_row = std::find(row.begin(), row.end(), move.to) != row.end();
-  if (row[id.second] != move.from || !IsOut(map, move.from) || in_row ||
-      IsOut(map, move.to) || move.home_failures >= kHomeFailuresMax) {
+  if (row[id.second] != move.from || in_row || !MayBeHome(map, move.to) ||
+      move.failures >= kHomeFailuresMax || !HasCause(map, id, move)) {
     return Worth::kPointless;
   }
-  if (!map.MayRead(move.to) && HasOtherHome(map, id)) return Worth::kPointless;
+  // What is not lost can begin anew at any time.
+  if (!map.MayRead(move.to) &&
+      (move.cause != Cause::kLost || HasOtherHome(map, id))) {
+    return Worth::kPointless;
+  }
   if (map.PgEpoch(*pool, id.first.index) != move.fence) {
     return Worth::kFencedAgain;
   }
   return Worth::kGoesOn;
+}
+
+// A target may be lost while it is emptied: reason enough for any move.
+bool Rebuild::HasCause(const ClusterMap& map, const MoveId& id,
+                       const Move& move) const {
+  if (IsOut(map, move.from)) return true;
+  if (move.cause == Cause::kLost) return false;
+  const Pool& pool = map.pools.at(id.first.pool);
+  const bool wanted =
+      move.cause == Cause::kDrain
+          ? map.FindTarget(move.from)->state == TargetState::kDraining
+          : core_->options.rebuild.balance;
+  return wanted && pool.IsClosed(id.first.index) &&
+         WritersHaveOthers(map, pool, id.first.index);
 }
 
 bool Rebuild::HasOtherHome(const ClusterMap& map, const MoveId& id) const {
@@ -141,14 +162,17 @@ io::Task<absl::Status> Rebuild::Reconcile() {
         change.kind = Change::Kind::kEnd;
         break;
       case Worth::kPointless:
-        // Those that look lost now may all be back in a moment.
-        if (Braked()) continue;
+        // Those that look lost now may all be back in a moment. A row that is
+        // closed in vain is opened all the same.
+        if (Braked() && move.cause == Cause::kLost) continue;
         CAIRN_SOMETIMES(true, "meta.rebuild.given_up");
+        CAIRN_SOMETIMES(move.cause != Cause::kLost, "meta.rebuild.opened");
         change.kind = Change::Kind::kCancel;
         break;
       case Worth::kFencedAgain:
         // What is there stays, and is only looked through again.
         CAIRN_SOMETIMES(true, "meta.rebuild.fenced_again");
+        change.kind = Change::Kind::kFence;
         move.done = false;
         move.fence = map->PgEpoch(map->pools.at(id.first.pool), id.first.index);
         break;
@@ -156,36 +180,8 @@ io::Task<absl::Status> Rebuild::Reconcile() {
     change.move = move;
     changes.push_back(std::move(change));
   }
-  co_return co_await Store(std::move(changes));
-}
-
-// --- Shards that need a home.
-
-std::vector<Rebuild::Slot> Rebuild::FindSlots(const ClusterMap& map) const {
-  std::vector<Slot> slots;
-  const bool any = std::any_of(
-      map.targets.begin(), map.targets.end(),
-      [](const auto& t) { return t.second.state == TargetState::kOut; });
-  if (!any) return slots;
-  for (const auto& [id, pool] : map.pools) {
-    for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
-      const auto row = pool.PgTargets(pg);
-      const uint32_t readable = CountReadable(map, row);
-      for (uint32_t shard = 0; shard < row.size(); ++shard) {
-        if (!IsOut(map, row[shard])) continue;
-        Slot slot;
-        slot.id = MoveId(PgId{id, pg}, shard);
-        slot.from = row[shard];
-        slot.spare = readable - std::min(readable, pool.scheme.data_shards);
-        if (!moves_.contains(slot.id)) slots.push_back(slot);
-      }
-    }
-  }
-  // Those that can lose least come first.
-  std::stable_sort(
-      slots.begin(), slots.end(),
-      [](const Slot& a, const Slot& b) { return a.spare < b.spare; });
-  return slots;
+  CAIRN_CO_RETURN_IF_ERROR(co_await Store(std::move(changes)));
+  co_return co_await OpenStray();
 }
 
 std::set<TargetId> Rebuild::JoiningOf(PgId pg) const {
@@ -197,87 +193,50 @@ std::set<TargetId> Rebuild::JoiningOf(PgId pg) const {
   return joining;
 }
 
-std::vector<Rebuild::Change> Rebuild::ChooseHomes(
-    const ClusterMap& map, const std::vector<Slot>& slots,
-    const Chores::Busy& busy) {
-  format::TargetLoads loads = format::CountSlots(map);
-  std::map<TargetId, uint32_t> coming;
+// Rows that are closed for no move of ours.
+std::vector<PgId> Rebuild::FindStray(const ClusterMap& map) const {
+  std::set<PgId> owned;
   for (const auto& [id, move] : moves_) {
-    ++loads[move.to];
-    ++coming[move.to];
+    if (move.cause != Cause::kLost) owned.insert(id.first);
   }
-  std::vector<Change> changes;
-  std::map<PgId, std::set<TargetId>> joining;
-  const uint64_t room =
-      core_->options.rebuild.moves -
-      std::min<uint64_t>(core_->options.rebuild.moves, moves_.size());
-  for (const Slot& slot : slots) {
-    if (changes.size() >= room) break;
-    const PgId pg = slot.id.first;
-    const Pool& pool = map.pools.at(pg.pool);
-    format::ReplacementRequest request;
-    request.map = &map;
-    request.pg = pg;
-    request.shard = slot.id.second;
-    request.joining = JoiningOf(pg);
-    request.joining.insert(joining[pg].begin(), joining[pg].end());
-    // One row's losses at a time, as many as the scheme allows.
-    if (request.joining.size() >= pool.scheme.parity_shards) continue;
-    const auto chores = busy.find(pg);
-    if (chores != busy.end()) request.excluded = chores->second;
-    for (const auto& [target, count] : coming) {
-      if (count >= core_->options.rebuild.moves_per_target) {
-        request.excluded.insert(target);
-      }
+  std::vector<PgId> stray;
+  for (const auto& [id, pool] : map.pools) {
+    for (const uint32_t index : pool.closed_pgs) {
+      const PgId pg{id, index};
+      if (!owned.contains(pg)) stray.push_back(pg);
     }
-    const auto home = format::ChooseReplacement(request, loads);
-    if (!home) continue;
-    ++loads[*home];
-    ++coming[*home];
-    joining[pg].insert(*home);
-    Change change;
-    change.id = slot.id;
-    change.move.from = slot.from;
-    change.move.to = *home;
-    change.move.fence = map.PgEpoch(pool, pg.index);
-    changes.push_back(std::move(change));
   }
-  return changes;
+  return stray;
 }
 
-io::Task<absl::Status> Rebuild::Plan() {
-  const std::vector<Slot> slots = FindSlots(*core_->map.map());
-  waiting_ = slots.size();
-  if (slots.empty()) co_return absl::OkStatus();
-  const absl::StatusOr<Chores::Busy> busy = co_await chores_->FindBusy();
-  if (!busy.ok()) co_return busy.status();
-  // The map as it is now; the slots are looked up again in it.
+// A transaction whose outcome was unknown may have stored a move.
+io::Task<absl::Status> Rebuild::OpenStray() {
+  if (FindStray(*core_->map.map()).empty()) co_return absl::OkStatus();
+  CAIRN_CO_RETURN_IF_ERROR(co_await Load());
   const auto map = core_->map.map();
-  const std::vector<Slot> now = FindSlots(*map);
-  std::vector<Change> changes = ChooseHomes(*map, now, *busy);
-  const uint64_t planned = changes.size();
-  CAIRN_CO_RETURN_IF_ERROR(co_await Store(std::move(changes)));
-  waiting_ = now.size() - planned;
-  if (planned == 0 && moves_.empty() && waiting_ > 0) {
-    found_.push_back(absl::StrCat(
-        waiting_,
-        " shards of targets that are out have nowhere to go: other "
-        "targets must be up, or be added"));
-  }
-  co_return absl::OkStatus();
+  const std::vector<PgId> stray = FindStray(*map);
+  if (stray.empty()) co_return absl::OkStatus();
+  ClusterMap next = *map;
+  next.epoch = format::Epoch(map->epoch.value + 1);
+  for (const PgId& pg : stray) next.pools.at(pg.pool).Open(pg.index);
+  const absl::Status replaced = co_await core_->map.Replace(std::move(next));
+  if (IsConflict(replaced)) co_return absl::OkStatus();  // Next round.
+  co_return replaced;
 }
 
 // --- Storing.
 
-io::Task<absl::Status> Rebuild::StoreIn(Txn* txn, const Chores* chores,
-                                        std::vector<Change> part) {
+void Rebuild::Write(Txn* txn, const Chores* chores,
+                    const std::vector<Change>& part) {
   for (const Change& change : part) {
     const std::string key = format::MoveKey(change.id.first, change.id.second);
-    if (change.kind == Change::Kind::kPut) {
+    if (change.kind == Change::Kind::kStart ||
+        change.kind == Change::Kind::kFence) {
       store::Move record;
       record.set_from(change.move.from.value);
       record.set_to(change.move.to.value);
       record.set_fence_epoch(change.move.fence.value);
+      record.set_cause(static_cast<uint32_t>(change.move.cause));
       txn->Put(key, record);
       continue;
     }
@@ -288,6 +247,11 @@ io::Task<absl::Status> Rebuild::StoreIn(Txn* txn, const Chores* chores,
                   change.id.first);
     }
   }
+}
+
+io::Task<absl::Status> Rebuild::WriteIn(Txn* txn, const Chores* chores,
+                                        const std::vector<Change>* part) {
+  Write(txn, chores, *part);
   co_return absl::OkStatus();
 }
 
@@ -295,22 +259,69 @@ io::Task<absl::Status> Rebuild::StoreIn(Txn* txn, const Chores* chores,
 io::Task<absl::Status> Rebuild::Store(std::vector<Change> changes) {
   for (size_t at = 0; at < changes.size(); at += kMovesPerTxn) {
     const size_t end = std::min<size_t>(changes.size(), at + kMovesPerTxn);
-    const std::vector<Change> part(
-        changes.begin() + static_cast<ptrdiff_t>(at),
-        changes.begin() + static_cast<ptrdiff_t>(end));
-    TxnBody body = [chores = chores_, &part](Txn* txn) {
-      return StoreIn(txn, chores, part);
+    std::vector<Change> part(changes.begin() + static_cast<ptrdiff_t>(at),
+                             changes.begin() + static_cast<ptrdiff_t>(end));
+    CAIRN_CO_RETURN_IF_ERROR(co_await StorePart(std::move(part)));
+  }
+  co_return absl::OkStatus();
+}
+
+io::Task<absl::Status> Rebuild::StorePart(std::vector<Change> part) {
+  const bool with_map =
+      std::any_of(part.begin(), part.end(), [](const Change& change) {
+        return change.move.cause != Cause::kLost &&
+               (change.kind == Change::Kind::kStart ||
+                change.kind == Change::Kind::kCancel);
+      });
+  if (with_map) {
+    const absl::StatusOr<bool> stored = co_await StoreWithMap(&part);
+    if (!stored.ok()) co_return stored.status();
+    if (!*stored) co_return absl::OkStatus();  // Next round.
+  } else {
+    const std::vector<Change>* const all = &part;
+    TxnBody body = [chores = chores_, all](Txn* txn) {
+      return WriteIn(txn, chores, all);
     };
     CAIRN_CO_RETURN_IF_ERROR(co_await RunTxn(core_, std::move(body)));
-    for (const Change& change : part) {
-      if (change.kind == Change::Kind::kPut) {
-        moves_.try_emplace(change.id, change.move);
-      } else {
-        moves_.erase(change.id);
-      }
+  }
+  for (const Change& change : part) {
+    if (change.kind == Change::Kind::kStart) {
+      moves_.try_emplace(change.id, change.move);
+    } else if (change.kind != Change::Kind::kFence) {
+      moves_.erase(change.id);
     }
   }
   co_return absl::OkStatus();
+}
+
+// Rows close when their moves begin and open when they are given up. The fence
+// is the epoch at which they closed.
+io::Task<absl::StatusOr<bool>> Rebuild::StoreWithMap(
+    std::vector<Change>* part) {
+  const auto map = core_->map.map();
+  ClusterMap next = *map;
+  next.epoch = format::Epoch(map->epoch.value + 1);
+  for (Change& change : *part) {
+    if (change.move.cause == Cause::kLost) continue;
+    const PgId pg = change.id.first;
+    const auto pool = next.pools.find(pg.pool);
+    if (pool == next.pools.end() || pg.index >= pool->second.pg_count) continue;
+    if (change.kind == Change::Kind::kStart) {
+      pool->second.Close(pg.index);
+      change.move.fence = next.epoch;
+    } else if (change.kind == Change::Kind::kCancel) {
+      pool->second.Open(pg.index);
+    }
+  }
+  const std::vector<Change>* const all = part;
+  MapHolder::AlsoWrite also = [chores = chores_, all](Txn* txn) {
+    Write(txn, chores, *all);
+  };
+  const absl::Status replaced =
+      co_await core_->map.Replace(std::move(next), std::move(also));
+  if (IsConflict(replaced)) co_return false;
+  CAIRN_CO_RETURN_IF_ERROR(replaced);
+  co_return true;
 }
 
 }  // namespace cairn::server

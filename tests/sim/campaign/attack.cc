@@ -54,6 +54,7 @@ constexpr std::array<KindInfo, kAttacks> kInfo = {{
     {"commit-unknown", AttackClass::kEngine},
     {"commit-conflict", AttackClass::kEngine},
     {"lose-target", AttackClass::kCrash},
+    {"drain-target", AttackClass::kCrash},
 }};
 
 }  // namespace

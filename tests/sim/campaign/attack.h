@@ -58,6 +58,7 @@ enum class Attack : uint8_t {
   kCommitConflict,
   // A target that never comes back; what it held is made on others.
   kLoseTarget,
+  kDrainTarget,  // An operator has it emptied, and may change his mind.
   kCount,
 };
 inline constexpr size_t kAttacks = static_cast<size_t>(Attack::kCount);

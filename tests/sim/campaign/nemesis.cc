@@ -64,6 +64,7 @@ void Nemesis::Fire(Attack kind) {
   if (kind == Attack::kCount || kind == Attack::kRankDeath) return;
   if (kind == Attack::kPowerCut) return FirePowerCut();
   if (kind == Attack::kLoseTarget) return FireLoss();
+  if (kind == Attack::kDrainTarget) return FireDrain();
   if (kind == Attack::kKillClient) {
     if (context_->clients->KillOne(random_.Next()) == nullptr) return;
     return context_->faults->Count(kind);

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "format/cluster/membership.h"
 #include "tests/sim/campaign/context.h"
 
 namespace cairn::sim {
@@ -48,6 +49,9 @@ class Nemesis {
   void FireServer(Attack kind);
   void FirePowerCut();
   void FireLoss();
+  void FireDrain();
+  io::Task<void> DrainForAWhile(uint32_t target);
+  io::Task<void> ChangeTarget(uint32_t target, format::TargetChange change);
   io::Task<void> Revive(ServerId server);
   io::Task<void> CrashLoop(ServerId server, uint64_t times);
   io::Task<absl::Status> StartServer(ServerId server);
@@ -91,6 +95,7 @@ class Nemesis {
   io::Gate gate_;
   io::CancelToken stopping_;
   std::set<ServerId> busy_;  // Servers that are down, or about to be.
+  std::set<uint32_t> draining_;
   NetworkFaultRates rates_;
 };
 

@@ -84,6 +84,37 @@ void Nemesis::FireLoss() {
   Spawn(Attack::kLoseTarget, Later([] {}));
 }
 
+// Nothing is out of order because of it.
+void Nemesis::FireDrain() {
+  const ClusterOptions& options = context_->cluster->options();
+  const auto target = 1 + static_cast<uint32_t>(random_.Below(options.targets));
+  if (context_->lost.contains(target) || context_->stopping) return;
+  if (!draining_.insert(target).second) return;
+  context_->faults->Count(Attack::kDrainTarget);
+  gate_.Spawn(DrainForAWhile(target));
+}
+
+Task<void> Nemesis::DrainForAWhile(uint32_t target) {
+  const io::TimeNs time = 3 * DownTime();
+  const bool undo = random_.OneIn(2);
+  co_await ChangeTarget(target, format::TargetChange::kDrain);
+  co_await io::SleepFor(context_->world(), time, &stopping_);
+  if (!undo) co_return;  // PutBackOut() does in the end.
+  co_await ChangeTarget(target, format::TargetChange::kUndrain);
+  draining_.erase(target);
+}
+
+// If there is a metadata service to ask, and it does not die meanwhile.
+Task<void> Nemesis::ChangeTarget(uint32_t target, format::TargetChange change) {
+  SimCluster* const cluster = context_->cluster;
+  if (!cluster->MetaRuns() || cluster->meta()->service() == nullptr) co_return;
+  wire::ChangeTargetRequest request;
+  request.set_target(target);
+  request.set_change(static_cast<uint32_t>(change));
+  (void)co_await cluster->meta()->service()->membership().Change(
+      std::move(request));
+}
+
 // All servers at one instant; sometimes the clients too.
 void Nemesis::FirePowerCut() {
   const ClusterOptions& options = context_->cluster->options();

@@ -15,12 +15,16 @@ using io::Task;
 namespace {
 
 constexpr io::TimeNs kRebuiltWithin = 120 * io::kSecond;
+// Rows go to targets that were put back, a few at a time.
+constexpr io::TimeNs kBalancedWithin = 600 * io::kSecond;
+// Until the newest round has looked.
+constexpr io::TimeNs kLookedWithin = 6 * io::kSecond;
 
 server::MetaService* Service(Context* context) {
   return context->cluster->meta()->service();
 }
 
-// What is still to be moved away from lost targets.
+// What is still to be moved.
 std::string Unmoved(Context* context) {
   const auto map = Service(context)->map();
   const wire::RebuildStatus report = Service(context)->rebuild().Report();
@@ -30,9 +34,14 @@ std::string Unmoved(Context* context) {
         pool.pg_targets.begin(), pool.pg_targets.end(),
         [&](TargetId target) { return context->lost.contains(target.value); }));
   }
-  if (slots + report.shards_moving() == 0) return std::string();
+  const bool balances = context->tunables->cluster.meta.rebuild.balance &&
+                        context->ruined.empty();
+  const uint64_t uneven = balances ? report.balance_left() : 0;
+  if (slots + report.shards_moving() + uneven == 0) return std::string();
   std::string text = absl::StrCat(slots, " shards are on lost targets, ",
-                                  report.shards_moving(), " are moving");
+                                  report.shards_moving(), " are moving, ",
+                                  uneven, " are left to balance");
+  if (uneven > 0) absl::StrAppend(&text, " (", report.balance_waits(), ")");
   for (const std::string& problem : report.problems()) {
     absl::StrAppend(&text, "; ", problem);
   }
@@ -48,7 +57,10 @@ Task<void> PutBackOut(Context* context) {
     next.epoch = format::Epoch(map->epoch.value + 1);
     bool any = false;
     for (auto& [id, target] : next.targets) {
-      if (target.state != TargetState::kOut) continue;
+      if (target.state != TargetState::kOut &&
+          target.state != TargetState::kDraining) {
+        continue;
+      }
       if (context->lost.contains(id.value)) continue;
       if (context->ruined.contains(id.value)) continue;
       target.state = TargetState::kUp;
@@ -62,10 +74,13 @@ Task<void> PutBackOut(Context* context) {
 }
 
 Task<void> AwaitRebuilt(Context* context) {
-  if (context->lost.empty()) co_return;
+  if (!context->ruined.empty()) co_return;
+  co_await io::SleepFor(context->world(), kLookedWithin);
   const server::MetaOptions& meta = context->tunables->cluster.meta;
   const io::TimeNs deadline = context->now() + meta.health.down_after_ns +
-                              meta.rebuild.out_after_ns + kRebuiltWithin;
+                              meta.rebuild.out_after_ns + kRebuiltWithin +
+                              kBalancedWithin +
+                              meta.orphan_grace_ms * io::kMillisecond;
   std::string left = Unmoved(context);
   while (!left.empty()) {
     if (context->now() >= deadline) {

@@ -139,12 +139,17 @@ bool NeedsTwoCopies(Attack kind) {
   return ClassOf(kind) == AttackClass::kDamage;
 }
 
+// DrawLosses(), DrawDrains().
+bool IsDrawnApart(Attack kind) {
+  return kind == Attack::kLoseTarget || kind == Attack::kDrainTarget;
+}
+
 void EnsureOneOf(Random* random, AttackClass kinds, FaultLoad* faults) {
   std::vector<size_t> all;
   for (size_t i = 0; i < kAttacks; ++i) {
     const Attack kind = static_cast<Attack>(i);
     if (ClassOf(kind) != kinds || kind == Attack::kRankDeath ||
-        kind == Attack::kLoseTarget) {
+        IsDrawnApart(kind)) {
       continue;
     }
     if (faults->weights[i] > 0) return;
@@ -157,8 +162,7 @@ void DrawFaults(Random* random, Tunables* t) {
   FaultLoad& faults = t->faults;
   if (random->OneIn(40)) return;  // A seed without faults: no error at all.
   for (size_t i = 0; i < kAttacks; ++i) {
-    // Drawn apart: DrawLosses().
-    if (static_cast<Attack>(i) == Attack::kLoseTarget) continue;
+    if (IsDrawnApart(static_cast<Attack>(i))) continue;
     const bool on = random->OneIn(2);
     const uint32_t weight = Draw(random, 1, 4);
     if (!on) continue;
@@ -199,6 +203,16 @@ void DrawLosses(Random* random, Tunables* t) {
   t->cluster.meta.rebuild.out_after_ns = out_after;
 }
 
+// Targets are emptied, and get their share again. Without a spare one nothing
+// would move.
+void DrawDrains(Random* random, Tunables* t) {
+  const bool wanted = random->OneIn(2);
+  t->cluster.meta.rebuild.balance = !random->OneIn(4);
+  const bool spare = t->cluster.targets > t->shards;
+  if (!wanted || t->fault_time == 0 || !spare) return;
+  t->faults.weights[static_cast<size_t>(Attack::kDrainTarget)] = 3;
+}
+
 // A put may reach its target as late as this after its session is over: by then
 // its blob must not have been deleted (server/meta/options.h).
 uint64_t LatestPutMs(const Tunables& t) {
@@ -223,6 +237,7 @@ Tunables DrawTunables(uint64_t seed) {
   Random health = root.Fork();
   Random losses = root.Fork();
   Random joins = root.Fork();
+  Random drains = root.Fork();
   DrawCluster(&cluster, &t);
   DrawMeta(&meta, &t.cluster.meta);
   DrawWorld(&world, &t.cluster.world);
@@ -233,6 +248,7 @@ Tunables DrawTunables(uint64_t seed) {
   DrawShortTimes(&more, &t.cluster.meta);
   DrawLongChunks(&more, &t);
   DrawLosses(&losses, &t);
+  DrawDrains(&drains, &t);
   t.cluster.join = joins.OneIn(3);
   t.cluster.meta.orphan_grace_ms =
       LatestPutMs(t) + DrawScale(&meta, 500, 20'000);

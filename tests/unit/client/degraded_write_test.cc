@@ -49,6 +49,7 @@ class DegradedWriteTest : public ClusterTest {
     options.scheme = shape.scheme;
     options.targets = shape.targets;
     options.client_timeout_ms = timeout_ms;
+    options.meta.rebuild.balance = false;  // Rows are as the tests say.
     MakeCluster(options);
     MakeModel(seed, 4 * format::kMiB);
   }

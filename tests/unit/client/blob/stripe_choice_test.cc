@@ -83,6 +83,18 @@ TEST_F(StripeChoiceTest, RowsWithATargetThatIsNotUpAreSkipped) {
   }
 }
 
+// Its shards are being copied: what comes now would be missed.
+TEST_F(StripeChoiceTest, RowThatIsClosedIsNeverTaken) {
+  Pool& rows = map_.pools.begin()->second;
+  rows.Close(rows.PgOf(blob(), 3));
+  EXPECT_EQ(Choose(2).stripe, 2u);
+  EXPECT_EQ(Choose(3).stripe, 4u);
+  for (uint32_t stripe = 0; stripe < 8; ++stripe) {
+    rows.Close(rows.PgOf(blob(), stripe));
+  }
+  EXPECT_EQ(Choose(0).fitness, RowFitness::kUseless);
+}
+
 TEST_F(StripeChoiceTest, WithoutAGoodRowOneWithoutATargetThatIsOutIsTaken) {
   for (auto& [id, target] : map_.targets) target.state = TargetState::kDown;
   StateOf(TargetOf(0, 1)) = TargetState::kOut;

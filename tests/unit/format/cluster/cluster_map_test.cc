@@ -48,6 +48,7 @@ ClusterMap MakeMap() {
     for (uint32_t pg = 0; pg < pool.pg_count; ++pg) {
       pool.pg_epochs.push_back(Epoch(pg % 3 == 0 ? 12 : 1 + pg % 3));
     }
+    if (id == 1) pool.closed_pgs = {2, 5, 13};
     map.pools[pool.id] = pool;
   }
   return map;
@@ -196,6 +197,7 @@ void ExpectSamePool(const Pool& a, const Pool& b) {
   EXPECT_EQ(a.pg_count, b.pg_count);
   EXPECT_EQ(a.pg_targets, b.pg_targets);
   EXPECT_EQ(a.pg_epochs, b.pg_epochs);
+  EXPECT_EQ(a.closed_pgs, b.closed_pgs);
 }
 
 TEST(ClusterMapProto, RoundTripKeepsEveryField) {
@@ -241,6 +243,42 @@ TEST(ClusterMap, ReadsAskTargetsThatAreDownOutOrUnknownLast) {
     EXPECT_EQ(map.MayRead(TargetId(2)), may) << ToString(is);
   }
   EXPECT_FALSE(map.MayRead(TargetId(77)));
+}
+
+TEST(ClusterMap, RowsCloseAndOpenOneByOneInAnyOrder) {
+  ClusterMap map = MakeMap();
+  Pool& pool = map.pools.at(PoolId(9));
+  for (const uint32_t pg : {7u, 3u, 7u, 12u}) pool.Close(pg);
+  EXPECT_THAT(pool.closed_pgs, ElementsAre(3, 7, 12));
+  EXPECT_TRUE(pool.IsClosed(7));
+  EXPECT_FALSE(pool.IsClosed(8));
+  pool.Open(7);
+  pool.Open(8);
+  EXPECT_THAT(pool.closed_pgs, ElementsAre(3, 12));
+}
+
+TEST(ClusterMap, APgThatIsClosedIsNotHealthy) {
+  ClusterMap map = MakeMap();
+  map.targets[TargetId(7)].state = TargetState::kUp;
+  Pool& pool = map.pools.at(PoolId(9));
+  ASSERT_TRUE(map.PgHealthy(pool, 3));
+  pool.Close(3);
+  EXPECT_FALSE(map.PgHealthy(pool, 3));
+}
+
+// What is put under the map before may be missing in the list that a shard is
+// made of.
+TEST(CarryPgEpochs, RowIsFencedWhenItClosesAndNotWhenItOpens) {
+  const ClusterMap before = MakeMap();
+  ClusterMap next = before;
+  next.epoch = Epoch(13);
+  Pool& pool = next.pools.at(PoolId(1));
+  pool.Open(2);
+  pool.Close(4);
+  CarryPgEpochs(before, &next);
+  std::vector<Epoch> expected = before.pools.at(PoolId(1)).pg_epochs;
+  expected[4] = Epoch(13);
+  EXPECT_EQ(pool.pg_epochs, expected);
 }
 
 // What was put in its rows before, and is not committed, must never count: a
@@ -465,6 +503,14 @@ const Damage kDamages[] = {
     {"pool 1: PG 4 has epoch 13, the map only 12",
      [](wire::ClusterMap* map) {
        map->mutable_pools(0)->set_pg_epochs(4, 13);
+     }},
+    {"pool 1: PG 14 of 14 is said to be closed",
+     [](wire::ClusterMap* map) {
+       map->mutable_pools(0)->set_closed_pgs(2, 14);
+     }},
+    {"pool 1: the closed PGs do not ascend: 2 after 2",
+     [](wire::ClusterMap* map) {
+       map->mutable_pools(0)->set_closed_pgs(1, 2);
      }},
 };
 

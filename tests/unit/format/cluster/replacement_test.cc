@@ -67,6 +67,20 @@ TEST(Replacement, SharesADomainRatherThanLeaveTheRowWithAShardLess) {
   EXPECT_EQ(ChooseReplacement(RequestOf(map, 0), CountSlots(map)), TargetId(4));
 }
 
+TEST(Replacement, OfATargetThatMayStaySharesNoDomainWhichThatOneDoesNot) {
+  ClusterMap map = MakeMap(4, FailureDomain::kHost);
+  map.targets[TargetId(2)].state = TargetState::kDown;
+  ReplacementRequest request = RequestOf(map, 0);
+  request.may_stay = true;
+  EXPECT_EQ(ChooseReplacement(request, CountSlots(map)), std::nullopt);
+  map.targets[TargetId(2)].state = TargetState::kUp;
+  EXPECT_EQ(ChooseReplacement(request, CountSlots(map)), TargetId(2));
+  // It shares one already: nothing gets worse.
+  map.targets[TargetId(2)].state = TargetState::kDown;
+  map.targets[TargetId(1)].host = "host2";
+  EXPECT_EQ(ChooseReplacement(request, CountSlots(map)), TargetId(4));
+}
+
 TEST(Replacement, IsTheLeastLoadedForItsCapacity) {
   ClusterMap map = MakeMap(6, FailureDomain::kTarget);
   TargetLoads loads = CountSlots(map);
