@@ -64,8 +64,11 @@ inline constexpr uint32_t kLostStripesMax = 1024;
 inline constexpr io::TimeNs kRebuildReadTimeout = 10 * io::kSecond;
 inline constexpr io::TimeNs kRebuildBufferTimeout = 30 * io::kSecond;
 
-// Scrubbing, of each target. Damaged chunks that are remembered (about 100
-// bytes each), and those of them that a status names.
+// Scrubbing, of each target.
+// What a server reads again of each target, if not told otherwise.
+inline constexpr uint64_t kScrubRateDefault = 20 * format::kMiB;
+// Damaged chunks that are remembered (about 100 bytes each), and those of them
+// that a status names.
 inline constexpr uint64_t kDamagedChunksMax = 1ull << 16;
 inline constexpr uint32_t kDamagedShown = 64;
 // Read at a time: a block, so that it takes a small buffer and delays nobody.
