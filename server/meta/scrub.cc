@@ -346,6 +346,7 @@ wire::RebuildShardRequest Scrub::OrderOf(const std::vector<Place>& places,
 io::Task<absl::StatusOr<wire::RebuildShardResponse>> Scrub::Carry(
     wire::RebuildShardRequest request) {
   const io::TimeNs deadline = Now() + kRepairPatienceNs;
+  io::TimeNs pause = std::max<io::TimeNs>(1, core_->options.tick_ns / 16);
   while (!core_->stopping.cancelled() && Now() < deadline) {
     wire::RebuildShardRequest again = request;
     absl::StatusOr<wire::RebuildShardResponse> answer =
@@ -354,7 +355,8 @@ io::Task<absl::StatusOr<wire::RebuildShardResponse>> Scrub::Carry(
     if (answer->state() != static_cast<uint32_t>(RebuildState::kRunning)) {
       co_return answer;
     }
-    co_await io::SleepFor(core_->env, core_->options.tick_ns, &core_->stopping);
+    co_await io::SleepFor(core_->env, pause, &core_->stopping);
+    pause = std::min(2 * pause, core_->options.tick_ns);
   }
   co_return absl::DeadlineExceededError("the repair does not come to its end");
 }
