@@ -41,16 +41,21 @@ absl::Status CheckEmpty(const std::string& directory) {
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " is not a directory"));
   }
+  if (std::filesystem::exists(std::filesystem::path(directory) / "superblock",
+                              error)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        directory,
+        " is a target already; nothing was changed. Give an empty directory, "
+        "or empty this one by hand if what it holds may be lost"));
+  }
   for (const auto& entry :
        std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     if (name == "lost+found") continue;
     return absl::AlreadyExistsError(absl::StrCat(
-        directory,
-        name == "superblock" ? " is a target already"
-                             : absl::StrCat(" has files (", name, ")"),
-        "; nothing was changed. Give an empty directory, or empty this one by "
-        "hand if what it holds may be lost"));
+        directory, " has files (", name,
+        "); nothing was changed. Give an empty directory, or empty this one "
+        "by hand if what it holds may be lost"));
   }
   if (!error) return absl::OkStatus();
   return absl::PermissionDeniedError(

@@ -135,11 +135,12 @@ io::Task<void> Rebuild::Ask(MoveId id) {
   const format::Epoch fence = moves_.at(id).fence;
   absl::StatusOr<wire::RebuildShardRequest> request =
       OrderOf(id, moves_.at(id));
-  absl::StatusOr<wire::RebuildShardResponse> answer = request.status();
   if (request.ok()) {
-    answer = co_await orders_->RebuildShard(*std::move(request));
+    auto answer = co_await orders_->RebuildShard(*std::move(request));
+    co_await Answered(id, fence, std::move(answer));
+  } else {
+    co_await Answered(id, fence, request.status());
   }
-  co_await Answered(id, fence, std::move(answer));
   const auto place = moves_.find(id);
   if (place != moves_.end()) place->second.asking = false;
 }

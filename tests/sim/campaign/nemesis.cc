@@ -126,6 +126,7 @@ Task<void> Nemesis::HealAll() {
     if (!cluster->TargetRuns(t)) co_await StartUntilUp(t);
   }
   if (!cluster->MetaRuns()) co_await StartUntilUp(kMeta);
+  if (options.join) co_await AwaitJoined();
   // A flush that lied may have taken a slab with it: what is left is served,
   // and nothing written any more.
   for (uint32_t t = 1; t <= context_->tunables->faults.damaged_targets; ++t) {

@@ -52,6 +52,7 @@ class Nemesis {
   io::Task<void> CrashLoop(ServerId server, uint64_t times);
   io::Task<absl::Status> StartServer(ServerId server);
   io::Task<void> StartUntilUp(ServerId server);
+  io::Task<void> AwaitJoined();
   void JudgeStart(ServerId server, const absl::Status& status);
   std::string NameOf(ServerId server) const;
 

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/sim/campaign/client_pool.h"
 #include "tests/sim/campaign/nemesis.h"
@@ -15,6 +16,8 @@ constexpr io::TimeNs kRestartPause = 300 * io::kMillisecond;
 constexpr uint64_t kCrashLoopMax = 4;
 // A start that has not ended then hangs.
 constexpr uint32_t kStartsMax = 200;
+// Who was turned away for the time being asks again within 15 seconds.
+constexpr io::TimeNs kJoinedWithin = 60 * io::kSecond;
 }  // namespace
 
 std::string Nemesis::NameOf(ServerId server) const {
@@ -144,6 +147,28 @@ Task<void> Nemesis::StartUntilUp(ServerId server) {
       co_return;
     }
     co_await io::SleepFor(context_->world(), kRestartPause);
+  }
+}
+
+// Until all that run were let in. A flush that lied may have taken what a
+// target wrote when it was let in last: it looks like an old copy of itself
+// then, and is turned away for good.
+Task<void> Nemesis::AwaitJoined() {
+  SimCluster* const cluster = context_->cluster;
+  const io::TimeNs deadline = context_->now() + kJoinedWithin;
+  const uint32_t may_lie = context_->faults->count(Attack::kLyingSync) > 0
+                               ? context_->tunables->faults.damaged_targets
+                               : 0;
+  for (uint32_t t = 1; t <= cluster->options().targets; ++t) {
+    while (cluster->TargetRuns(t) && !cluster->TargetServes(t) &&
+           context_->now() < deadline) {
+      if (t <= may_lie &&
+          absl::StrContains(cluster->JoinProblem(t), "older state")) {
+        context_->ruined.insert(t);
+        break;
+      }
+      co_await io::SleepFor(context_->world(), 10 * io::kMillisecond);
+    }
   }
 }
 

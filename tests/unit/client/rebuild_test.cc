@@ -56,8 +56,9 @@ class ClusterRebuildTest : public ClusterTest,
   }
   std::string Problems() {
     std::string all;
-    for (const std::string& problem :
-         cluster_->meta()->service()->rebuild().Report().problems()) {
+    const wire::RebuildStatus report =
+        cluster_->meta()->service()->rebuild().Report();
+    for (const std::string& problem : report.problems()) {
       absl::StrAppend(&all, problem, "\n");
     }
     return all;

@@ -297,7 +297,8 @@ TEST_F(MembershipTest, RemovedTargetIsTurnedAwayForGood) {
             JoinVerdict::kQuarantined);
   EXPECT_THAT(Change(id, TargetChange::kAdd),
               StatusIs(absl::StatusCode::kNotFound, "no target"));
-  for (const wire::Member& member : List().targets()) {
+  const wire::ListTargetsResponse listed = List();
+  for (const wire::Member& member : listed.targets()) {
     EXPECT_NE(member.id(), id);
   }
 }

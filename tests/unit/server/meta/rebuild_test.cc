@@ -80,7 +80,8 @@ class RebuildTest : public MetaTest {
   }
   std::string Problems() {
     std::string all;
-    for (const std::string& problem : meta_->rebuild().Report().problems()) {
+    const wire::RebuildStatus report = meta_->rebuild().Report();
+    for (const std::string& problem : report.problems()) {
       absl::StrAppend(&all, problem, "\n");
     }
     return all;
