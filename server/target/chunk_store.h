@@ -72,9 +72,9 @@ struct StoreStats {
   uint64_t used_bytes = 0;
   uint64_t chunks = 0;
   uint64_t corrupt_blocks = 0;
-  uint64_t damaged_chunks = 0;    // Found by reads, whoever asked for them.
-  uint64_t damaged_now = 0;       // Of those: remembered, not good again yet.
-  bool damage_forgotten = false;  // There were more than are remembered.
+  uint64_t damaged_chunks = 0;     // Found by reads, whoever asked for them.
+  uint64_t damaged_now = 0;        // Of those: remembered, not good again yet.
+  uint64_t damaged_forgotten = 0;  // Met, and not remembered: too many.
   uint64_t puts = 0;
   uint64_t gets = 0;
   uint64_t put_bytes = 0;

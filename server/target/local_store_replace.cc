@@ -21,11 +21,11 @@ void LocalStore::NoteDamage(const ChunkKey& key, const ChunkPlace& place) {
   if (entry == nullptr || entry->place != place || damaged_.contains(key)) {
     return;
   }
-  ++counters_.damaged_chunks;
   if (damaged_.size() >= kDamagedChunksMax) {
-    counters_.damage_forgotten = true;
+    ++counters_.damaged_forgotten;
     return;
   }
+  ++counters_.damaged_chunks;
   damaged_.insert(key);
 }
 

@@ -211,7 +211,10 @@ absl::Status Rebuilder::NoteDeleted(uint32_t target,
   Expect(target, meta_sequence);
   bool free = true;
   for (auto& [place, entry] : rebuilds_) {
-    if (place.first != target || entry.over) continue;
+    if (place.first != target || entry.over ||
+        entry.rebuild->repair().empty()) {
+      continue;
+    }
     free = entry.rebuild->guard()->NoteDeleted(blobs) && free;
   }
   if (free) return absl::OkStatus();

@@ -44,6 +44,7 @@ Task<void> Scrubber::Loop() {
   co_await Pause(options_.start_after_ns);
   while (!stopping_.cancelled()) {
     const TimeNs began = env_->NowNs();
+    const uint64_t forgotten = store_->stats().damaged_forgotten;
     co_await Pass();
     if (stopping_.cancelled()) break;
     ++passes_;
@@ -53,7 +54,12 @@ Task<void> Scrubber::Loop() {
         "target {}: scrub: all chunks were read again in {} s; {} are damaged",
         store_->identity().target_id.value, (pass_ended_ - began) / io::kSecond,
         stats.damaged_now);
-    co_await AwaitNextPass(began + options_.pass_ns);
+    // More damage than a store remembers: once more, when some is repaired.
+    if (stats.damaged_forgotten == forgotten) {
+      co_await AwaitNextPass(began + options_.pass_ns);
+    } else {
+      co_await Pause(options_.start_after_ns);
+    }
   }
 }
 
