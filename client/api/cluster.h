@@ -131,6 +131,27 @@ struct RebuildProgress {
   std::vector<std::string> problems;  // Why something does not go on.
 };
 
+// The reading again of all that is stored, the comparing of chunk lists, and
+// what came of it. Of what targets read: since the start of each; the rest
+// since that of the metadata service.
+struct ScrubStatus {
+  uint64_t targets_on = 0;  // That scrub, of those that answer.
+  uint64_t verified_bytes = 0;
+  uint64_t damaged_chunks = 0;  // Found by reading.
+  uint64_t damaged_now = 0;     // Of those: not good again yet.
+  uint64_t absent_chunks = 0;   // Found by comparing lists.
+  uint64_t repaired_chunks = 0;
+  uint64_t unrepaired_chunks = 0;  // Tried, without success so far.
+  uint64_t pass_bytes_done = 0;    // Of the passes under way, all targets.
+  uint64_t pass_bytes_todo = 0;
+  uint64_t targets_passed = 0;   // That read all they have at least once.
+  uint64_t since_pass_ms = 0;    // Of those: the longest since it was done.
+  uint64_t groups_compared = 0;  // In this pass over all placement groups.
+  uint64_t groups = 0;
+  uint64_t compare_passes = 0;
+  std::vector<std::string> problems;  // Chunks that could not be repaired...
+};
+
 struct ClusterStatus {
   std::string cluster_id;
   std::string address;
@@ -146,8 +167,10 @@ struct ClusterStatus {
   uint64_t resident_bytes = 0;  // Of the metadata server's process.
   std::vector<PoolStatus> pools;
   std::vector<TargetStatus> targets;
-  bool healthy = true;  // Every target up and without problem.
+  // Every target up and without problem, and no chunk that cannot be repaired.
+  bool healthy = true;
   RebuildProgress rebuild;
+  ScrubStatus scrub;
   // Why the cluster does nothing by itself about targets that are down: too
   // many are. Empty: it may.
   std::string brake;

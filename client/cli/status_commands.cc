@@ -29,6 +29,24 @@ nlohmann::json RebuildToJson(const RebuildProgress& rebuild) {
           {"problems", rebuild.problems}};
 }
 
+json ScrubToJson(const ScrubStatus& scrub) {
+  return {{"targets_on", scrub.targets_on},
+          {"verified_bytes", scrub.verified_bytes},
+          {"damaged_chunks", scrub.damaged_chunks},
+          {"damaged_now", scrub.damaged_now},
+          {"absent_chunks", scrub.absent_chunks},
+          {"repaired_chunks", scrub.repaired_chunks},
+          {"unrepaired_chunks", scrub.unrepaired_chunks},
+          {"pass_bytes_done", scrub.pass_bytes_done},
+          {"pass_bytes_todo", scrub.pass_bytes_todo},
+          {"targets_passed", scrub.targets_passed},
+          {"since_pass_ms", scrub.since_pass_ms},
+          {"groups_compared", scrub.groups_compared},
+          {"groups", scrub.groups},
+          {"compare_passes", scrub.compare_passes},
+          {"problems", scrub.problems}};
+}
+
 json ToJson(const ClusterStatus& status) {
   json root = {{"cluster_id", status.cluster_id},
                {"address", status.address},
@@ -39,6 +57,7 @@ json ToJson(const ClusterStatus& status) {
                {"brake", status.brake},
                {"quarantined", status.quarantined},
                {"rebuild", RebuildToJson(status.rebuild)},
+               {"scrub", ScrubToJson(status.scrub)},
                {"uptime_ms", status.uptime_ms},
                {"sessions", status.sessions},
                {"files", status.files},
@@ -142,6 +161,35 @@ void PrintRebuild(const RebuildProgress& rebuild) {
   }
 }
 
+std::string PassText(const ClusterStatus& status) {
+  const ScrubStatus& scrub = status.scrub;
+  if (scrub.targets_on == 0) return "off";
+  if (scrub.targets_passed < status.targets.size()) {
+    return absl::StrCat(scrub.targets_passed, " of ", status.targets.size(),
+                        " targets read whole since they started");
+  }
+  return absl::StrCat("all read again ", HumanDuration(scrub.since_pass_ms),
+                      " ago");
+}
+
+void PrintScrub(const ClusterStatus& status) {
+  const ScrubStatus& scrub = status.scrub;
+  std::printf(
+      "scrub     %s; %s read, %llu damaged and %llu lost chunks found, %llu "
+      "repaired\n",
+      PassText(status).c_str(), HumanBytes(scrub.verified_bytes).c_str(),
+      static_cast<unsigned long long>(scrub.damaged_chunks),
+      static_cast<unsigned long long>(scrub.absent_chunks),
+      static_cast<unsigned long long>(scrub.repaired_chunks));
+  if (scrub.unrepaired_chunks > 0) {
+    std::printf("SCRUB     %llu chunks could not be repaired so far:\n",
+                static_cast<unsigned long long>(scrub.unrepaired_chunks));
+  }
+  for (const std::string& problem : scrub.problems) {
+    std::printf("SCRUB     %s\n", problem.c_str());
+  }
+}
+
 absl::Status ShowStatus(const Context& context) {
   CAIRN_ASSIGN_OR_RETURN(auto cluster, context.Connect());
   CAIRN_ASSIGN_OR_RETURN(const ClusterStatus status, cluster->GetStatus());
@@ -160,6 +208,7 @@ absl::Status ShowStatus(const Context& context) {
     std::printf("BRAKE     %s\n", status.brake.c_str());
   }
   PrintRebuild(status.rebuild);
+  PrintScrub(status);
   std::printf(
       "contents  %llu files, %llu checkpoint sets; %llu files in the "
       "trash, %llu blobs to free; %llu sessions\n\n",

@@ -79,6 +79,26 @@ RebuildProgress MakeRebuild(const wire::RebuildStatus& said) {
   return rebuild;
 }
 
+ScrubStatus MakeScrub(const wire::ScrubStatus& said) {
+  ScrubStatus scrub;
+  scrub.targets_on = said.targets_on();
+  scrub.verified_bytes = said.verified_bytes();
+  scrub.damaged_chunks = said.damaged_chunks();
+  scrub.damaged_now = said.damaged_now();
+  scrub.absent_chunks = said.absent_chunks();
+  scrub.repaired_chunks = said.repaired_chunks();
+  scrub.unrepaired_chunks = said.unrepaired_chunks();
+  scrub.pass_bytes_done = said.pass_bytes_done();
+  scrub.pass_bytes_todo = said.pass_bytes_todo();
+  scrub.targets_passed = said.targets_passed();
+  scrub.since_pass_ms = said.since_pass_ms();
+  scrub.groups_compared = said.groups_compared();
+  scrub.groups = said.groups();
+  scrub.compare_passes = said.compare_passes();
+  scrub.problems.assign(said.problems().begin(), said.problems().end());
+  return scrub;
+}
+
 }  // namespace
 
 Task<absl::StatusOr<ClusterStatus>> ReportStatus(Core* core,
@@ -105,7 +125,8 @@ Task<absl::StatusOr<ClusterStatus>> ReportStatus(Core* core,
   for (const wire::Quarantine& record : answer->quarantined()) {
     status.quarantined.push_back(record.reason());
   }
-  status.healthy = status.brake.empty();
+  status.scrub = MakeScrub(answer->scrub());
+  status.healthy = status.brake.empty() && status.scrub.unrepaired_chunks == 0;
   status.rebuild = MakeRebuild(answer->rebuild());
   int i = 0;
   for (const auto& [id, info] : map->targets) {

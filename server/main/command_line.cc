@@ -53,12 +53,14 @@ const std::map<std::string, io::Backend> kBackends = {
     {"io_uring", io::Backend::kUring},
     {"plain", io::Backend::kPlain}};
 
+constexpr uint64_t kTimeMsMax = 400ull * 86'400'000;
+
 // An option in milliseconds for a time in nanoseconds.
 void AddTime(CLI::App* app, const std::string& name, io::TimeNs* time,
              const std::string& text) {
   app->add_option_function<uint64_t>(
          name, [time](uint64_t ms) { *time = ms * io::kMillisecond; }, text)
-      ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}))
+      ->check(CLI::Range(uint64_t{1}, kTimeMsMax))
       ->default_str(absl::StrCat(*time / io::kMillisecond));
 }
 
@@ -85,6 +87,18 @@ void AddBackend(CLI::App* app, io::Backend* backend) {
       ->transform(CLI::CheckedTransformer(kBackends, CLI::ignore_case));
 }
 
+void AddScrubOptions(CLI::App* app, ScrubOptions* options) {
+  app->add_option("--scrub-rate", options->bytes_per_s,
+                  "Bytes a second that each target reads again of what it "
+                  "stores, to find damage; 0: none")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  AddTime(app, "--scrub-after-ms", &options->start_after_ns,
+          "Reading again begins so long after the start");
+  AddTime(app, "--scrub-pass-ms", &options->pass_ns,
+          "All is read again at most this often");
+}
+
 void AddMetaOptions(CLI::App* app, RunOptions* options) {
   app->add_option("--dir", options->directory, "Directory of the cluster")
       ->required();
@@ -101,6 +115,11 @@ void AddMetaOptions(CLI::App* app, RunOptions* options) {
   app->add_flag("!--no-rebalance", options->rebuild.balance,
                 "Do not move shards to targets that have fewer than their "
                 "share, as added ones do");
+  AddTime(app, "--compare-ms", &options->repair.compare_ns,
+          "Time in which the chunk lists of all placement groups are compared "
+          "once");
+  AddTime(app, "--repair-poll-ms", &options->repair.poll_ns,
+          "How often targets are asked for chunks that they found damaged");
   app->add_flag("--insecure", options->insecure,
                 "Allow to listen beyond loopback: there is no authentication "
                 "yet");

@@ -41,6 +41,8 @@ class StopSignals {
 };
 
 void AddBackend(CLI::App* app, io::Backend* backend);
+// Options of scrubbing, of all that serve targets.
+void AddScrubOptions(CLI::App* app, ScrubOptions* options);
 // Options of the metadata service.
 void AddMetaOptions(CLI::App* app, RunOptions* options);
 

@@ -38,7 +38,7 @@ DataLoop::~DataLoop() {
 
 Task<absl::Status> DataLoop::Open(io::Env* env) {
   backend_ = env->name();
-  service_ = std::make_unique<TargetService>(env);
+  service_ = std::make_unique<TargetService>(env, options_.scrub);
   for (const TargetPlace& place : options_.targets) {
     const TargetIdentity expect{options_.cluster_id, place.id,
                                 place.disk_generation};

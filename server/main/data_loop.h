@@ -29,6 +29,7 @@ class DataLoop {
     std::vector<TargetPlace> targets;
     // Go on without a target whose disk cannot be read, and say so.
     bool tolerate_bad_disks = false;
+    ScrubOptions scrub;
     io::LoopOptions loop;
   };
 

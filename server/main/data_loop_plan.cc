@@ -33,6 +33,7 @@ DataLoop::Options PlanDataLoop(const DataLoopPlan& plan,
       plan.port == 0 ? uint16_t{0} : static_cast<uint16_t>(plan.port + loop);
   data.cluster_id = plan.cluster_id;
   data.tolerate_bad_disks = plan.tolerate_bad_disks;
+  data.scrub = plan.scrub;
   for (size_t i = loop; i < targets.size(); i += loops) {
     data.targets.push_back(targets[i]);
   }

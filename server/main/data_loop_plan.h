@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/main/data_loop.h"
+#include "server/target/limits.h"
 
 namespace cairn::server {
 
@@ -16,6 +17,7 @@ struct DataLoopPlan {
   uint64_t memory_bytes = 0;   // Buffers of all loops; 0: the default.
   format::ClusterId cluster_id;
   bool tolerate_bad_disks = false;
+  ScrubOptions scrub;
   io::Backend backend = io::Backend::kAuto;
 };
 

@@ -58,6 +58,7 @@ void AddInit(CLI::App* app, InitOptions* options, std::string* scheme) {
 
 void AddRun(CLI::App* app, RunOptions* options) {
   AddMetaOptions(app, options);
+  AddScrubOptions(app, &options->scrub);
   app->add_option("--data-port", options->data_port,
                   "First port of the data loops (default: any free ones)");
   app->add_option("--loops", options->loops,

@@ -25,6 +25,7 @@ MetaLoop::Options PlanMetaLoop(const RunOptions& options,
   meta.meta.trash_grace_ms = options.trash_grace_ms;
   meta.meta.health = options.health;
   meta.meta.rebuild = options.rebuild;
+  meta.meta.repair = options.repair;
   meta.loop.backend = options.backend;
   meta.loop.pool_large_buffers = 1;
   return meta;
@@ -49,6 +50,7 @@ absl::StatusOr<std::unique_ptr<AllInOne>> AllInOne::Start(RunOptions options) {
   plan.port = options.data_port;
   plan.memory_bytes = options.memory_bytes;
   plan.cluster_id = config.cluster_id;
+  plan.scrub = options.scrub;
   plan.backend = options.backend;
   const uint32_t loops = PickLoops(options.loops, config.targets.size());
   for (uint32_t loop = 0; loop < loops; ++loop) {

@@ -25,6 +25,8 @@ struct RunOptions {
   uint64_t trash_grace_ms = 3'600'000;
   HealthOptions health;
   RebuildOptions rebuild;
+  RepairOptions repair;
+  ScrubOptions scrub{.bytes_per_s = kScrubRateDefault};
   io::Backend backend = io::Backend::kAuto;
 };
 

@@ -62,6 +62,7 @@ void TargetCommand::Add(CLI::App* app) {
       ->add_option("--memory", options_.memory_bytes,
                    "Bytes of buffers for all data loops (default: 160M)")
       ->transform(CLI::AsSizeValue(false));
+  AddScrubOptions(command, &options_.scrub);
   command->add_option("--host", options_.host,
                       "Failure domain: the machine (default: its name)");
   command->add_option("--rack", options_.rack,

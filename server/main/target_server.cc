@@ -158,6 +158,7 @@ absl::StatusOr<std::unique_ptr<TargetServer>> TargetServer::Start(
   plan.port = PortOf(options.listen);
   plan.memory_bytes = options.memory_bytes;
   plan.cluster_id = claims.front().identity.cluster_id;
+  plan.scrub = options.scrub;
   plan.tolerate_bad_disks = places.size() > 1;
   plan.backend = options.backend;
   std::unique_ptr<TargetServer> server(new TargetServer());

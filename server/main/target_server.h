@@ -24,6 +24,7 @@ struct TargetServerOptions {
   std::vector<std::string> directories;
   uint32_t loops = 0;
   uint64_t memory_bytes = 0;
+  ScrubOptions scrub{.bytes_per_s = kScrubRateDefault};
   std::string host;  // Failure domain; empty: this machine's name.
   std::string rack;  // Empty: what the cluster knows.
   io::Backend backend = io::Backend::kAuto;

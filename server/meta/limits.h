@@ -136,6 +136,20 @@ inline constexpr uint32_t kChoresPerPass = 1024;
 static_assert(4 * kSwitchesPerMap + 4 <= kKvOpsMax);
 static_assert(2 * kMovesPerTxn <= kKvOpsMax);
 
+// Scrub: chunks that are suspect at once, about 200 bytes each; problems shown.
+inline constexpr uint32_t kSuspectsMax = 4096;
+inline constexpr uint32_t kScrubProblemsShown = 16;
+// Of one target's list at a time; rows compared, and orders to repair, between
+// two looks at the targets; chunks of one order.
+inline constexpr uint32_t kComparePage = 1024;
+inline constexpr uint32_t kComparesPerRound = 16;
+inline constexpr uint32_t kRepairsPerRound = 64;
+inline constexpr uint32_t kRepairsPerOrder = 256;
+// Before what could not be compared or repaired now is tried again, and how
+// long one order is waited for.
+inline constexpr uint64_t kScrubRetryNs = 30'000'000'000;
+inline constexpr uint64_t kRepairPatienceNs = 600'000'000'000;
+
 // Trash and garbage: entries looked at in one pass, blobs in one order.
 inline constexpr uint32_t kTrashPerPass = 64;
 inline constexpr uint32_t kGarbagePerPass = 256;

@@ -25,6 +25,15 @@ struct RebuildOptions {
   bool balance = true;
 };
 
+struct RepairOptions {
+  // How often targets are asked for chunks that they found damaged.
+  io::TimeNs poll_ns = 10 * io::kSecond;
+  // In which the chunk lists of all rows are compared once; 0: never.
+  io::TimeNs compare_ns = 86'400 * io::kSecond;
+  // Before a chunk of which too little is left is tried again.
+  io::TimeNs retry_ns = 600 * io::kSecond;
+};
+
 struct MetaOptions {
   // A session that does not renew for this long is fenced.
   io::TimeNs lease_ns = 30 * io::kSecond;
@@ -50,6 +59,8 @@ struct MetaOptions {
   HealthOptions health;
   // --- What follows when a target stays away.
   RebuildOptions rebuild;
+  // --- What is done about damaged and lost chunks.
+  RepairOptions repair;
 
   // Let targets in that have seen newer metadata than the store has.
   bool accept_metadata_loss = false;

@@ -22,6 +22,7 @@ MetaService::MetaService(io::Env* env, KvEngine* kv, TargetOrders* orders,
       chores_(&core_, orders, &health_),
       garbage_(&core_, orders, &chores_),
       rebuild_(&core_, orders, &health_, &chores_),
+      scrub_(&core_, orders, &health_),
       started_ns_(env->NowNs()) {}
 
 MetaService::~MetaService() { CAIRN_CHECK(closed_); }
@@ -91,6 +92,7 @@ void MetaService::Start() {
   core_.gate.Spawn(garbage_.Loop());
   core_.gate.Spawn(health_.Loop());
   core_.gate.Spawn(rebuild_.Loop());
+  core_.gate.Spawn(scrub_.Loop());
   core_.gate.Spawn(SaveClockLoop());
   core_.gate.Spawn(CountFiles(first_new_inode_));
 }

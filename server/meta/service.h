@@ -28,6 +28,7 @@
 #include "server/meta/membership.h"
 #include "server/meta/pools.h"
 #include "server/meta/rebuild.h"
+#include "server/meta/scrub.h"
 #include "server/meta/sets.h"
 #include "server/meta/trash.h"
 
@@ -84,6 +85,7 @@ class MetaService {
   Garbage& garbage() { return garbage_; }
   HealthMonitor& health() { return health_; }
   Rebuild& rebuild() { return rebuild_; }
+  Scrub& scrub() { return scrub_; }
 
  private:
   MetaService(io::Env* env, KvEngine* kv, TargetOrders* orders,
@@ -111,6 +113,7 @@ class MetaService {
   Chores chores_;
   Garbage garbage_;
   Rebuild rebuild_;
+  Scrub scrub_;
   io::TimeNs started_ns_ = 0;
   uint64_t first_new_inode_ = 0;
   bool closed_ = false;

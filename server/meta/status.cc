@@ -70,6 +70,7 @@ MetaService::ClusterStatus(wire::ClusterStatusRequest) {
   response.set_brake(health_.brake());
   membership_.AddQuarantined(&response);
   *response.mutable_rebuild() = rebuild_.Report();
+  scrub_.Report(&response);
   const format::KeyRange trash = format::RangeOf(KeyKind::kTrash, {});
   const absl::StatusOr<uint64_t> trash_files =
       co_await CountKeys(&core_, trash, kStatusCountMax);

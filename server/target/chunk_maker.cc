@@ -13,6 +13,7 @@
 #include "format/extent/stripe.h"
 #include "format/target/chunk_record.h"
 #include "server/target/limits.h"
+#include "server/target/repair_guard.h"
 
 namespace cairn::server {
 
@@ -27,6 +28,7 @@ struct ChunkMaker::Job {
   uint64_t stripe_bytes = 0;
   uint64_t chunk_bytes = 0;
   ChunkId chunk;
+  bool damaged = false;  // It is there, to be replaced.
   // By source: may not be asked any more.
   std::vector<bool> lost;
   std::vector<bool> away;
@@ -97,8 +99,14 @@ Task<absl::StatusOr<Made>> ChunkMaker::Make(ListedStripe stripe) {
   job.stripe = std::move(stripe);
   made.bytes = job.chunk_bytes;
   if (job.chunk_bytes == 0) co_return made;
-  CAIRN_CO_ASSIGN_OR_RETURN(const bool there, co_await IsThere(&job));
-  if (there) {
+  const absl::StatusOr<bool> there = co_await IsThere(&job);
+  if (goal_->repair != nullptr && absl::IsDataLoss(there.status())) {
+    made.how = Making::kLost;
+    made.reason = std::string(there.status().message());
+    co_return made;
+  }
+  CAIRN_CO_RETURN_IF_ERROR(there.status());
+  if (*there) {
     made.how = Making::kThere;
     co_return made;
   }
@@ -109,17 +117,33 @@ Task<absl::StatusOr<Made>> ChunkMaker::Make(ListedStripe stripe) {
     made.reason = std::string(collected.message());
     co_return made;
   }
-  CAIRN_CO_RETURN_IF_ERROR(co_await Store(&job));
-  CAIRN_CO_RETURN_IF_ERROR(co_await ReadBack(&job));
+  absl::Status stored = co_await Store(&job);
+  if (stored.ok()) stored = co_await ReadBack(&job);
+  if (goal_->repair != nullptr && absl::IsAlreadyExists(stored)) {
+    made.how = Making::kLost;
+    made.reason = std::string(stored.message());
+    co_return made;
+  }
+  // Of a repair: its blob was deleted meanwhile.
+  if (goal_->repair != nullptr && absl::IsNotFound(stored)) {
+    co_return made;
+  }
+  CAIRN_CO_RETURN_IF_ERROR(stored);
   made.how = Making::kMade;
   co_return made;
 }
 
-// A chunk that is there and damaged is an error: chunks are never changed, so
-// metadata must have the group erased first.
-Task<absl::StatusOr<bool>> ChunkMaker::IsThere(const Job* job) {
-  CAIRN_CO_ASSIGN_OR_RETURN(const std::optional<ChunkRecord> record,
-                            co_await store_->Find(goal_->pg.index, job->chunk));
+// A chunk that is there and damaged is an error for a new target: metadata has
+// the group erased first. A repair replaces it.
+Task<absl::StatusOr<bool>> ChunkMaker::IsThere(Job* job) {
+  const absl::StatusOr<std::optional<ChunkRecord>> found =
+      co_await store_->Find(goal_->pg.index, job->chunk);
+  if (goal_->repair != nullptr && absl::IsDataLoss(found.status())) {
+    job->damaged = true;
+    co_return false;
+  }
+  CAIRN_CO_RETURN_IF_ERROR(found.status());
+  const std::optional<ChunkRecord>& record = *found;
   if (!record) co_return false;
   if (record->chunk_bytes != job->chunk_bytes ||
       record->stripe_bytes != job->stripe_bytes) {
@@ -128,7 +152,13 @@ Task<absl::StatusOr<bool>> ChunkMaker::IsThere(const Job* job) {
         " bytes of a stripe of ", record->stripe_bytes, ", and should have ",
         job->chunk_bytes, " of ", job->stripe_bytes));
   }
-  CAIRN_CO_RETURN_IF_ERROR(co_await ReadBack(job));
+  const absl::Status read = co_await ReadBack(job);
+  if (goal_->repair != nullptr && absl::IsNotFound(read)) co_return false;
+  if (goal_->repair != nullptr && absl::IsDataLoss(read)) {
+    job->damaged = true;
+    co_return false;
+  }
+  CAIRN_CO_RETURN_IF_ERROR(read);
   CAIRN_SOMETIMES(true, "target.rebuild.there_already");
   co_return true;
 }
@@ -296,16 +326,29 @@ Task<absl::Status> ChunkMaker::Store(Job* job) {
   record.block_checksums = hasher.Checksums();
   record.digest =
       format::ChunkDigest(job->chunk, job->chunk_bytes, record.block_checksums);
-  Access access;
-  access.traffic_class = format::TrafficClass::kBackground;
-  access.deadline = env_->NowNs() + kRebuildBufferTimeout;
-  absl::Status put =
-      co_await store_->Put(goal_->pg.index, job->chunk, std::move(record),
-                           payload, goal_->meta_sequence, access);
+  RepairGuard* const guard = goal_->repair;
+  if (guard != nullptr && !guard->BeginPut(job->chunk.blob)) {
+    co_return absl::NotFoundError("its blob was deleted");
+  }
+  absl::Status put = co_await StoreGuarded(job, std::move(record), payload);
+  if (guard != nullptr) guard->EndPut(job->chunk.blob);
   // Others may need them before it is read back.
   job->out.Release();
   job->scratch.clear();
   co_return put;
+}
+
+Task<absl::Status> ChunkMaker::StoreGuarded(Job* job, ChunkRecord record,
+                                            format::ConstBytes payload) {
+  Access access;
+  access.traffic_class = format::TrafficClass::kBackground;
+  access.deadline = env_->NowNs() + kRebuildBufferTimeout;
+  if (job->damaged) {
+    co_return co_await store_->Replace(goal_->pg.index, job->chunk,
+                                       std::move(record), payload, access);
+  }
+  co_return co_await store_->Put(goal_->pg.index, job->chunk, std::move(record),
+                                 payload, goal_->meta_sequence, access);
 }
 
 }  // namespace cairn::server

@@ -1,6 +1,9 @@
 // ChunkMaker: makes one missing chunk of a shard from the chunks that the
 // sources have of its stripe, and puts it into the target's own store.
 //
+// Repairs:    a chunk that is there and damaged is replaced by what the others
+//             give, if that is what it was once: its record has the digest.
+//             Damaged bytes are never a source, its own included.
 // Never made up: a chunk comes from a verified copy of itself, from a verified
 //             copy of another shard (replicate), or is decoded from exactly k
 //             verified shards. Whoever has too few says so.
@@ -27,9 +30,9 @@ namespace cairn::server {
 enum class Making {
   kNothing,  // The stripe has no bytes for this shard.
   kThere,    // It was there already, and passed its checksums.
-  kMade,
-  kLost,  // Too few good shards are left. Only a change elsewhere helps.
-  kAway,  // Too few could be read now; more may be later.
+  kMade,     // It was absent, or damaged (of a repair only).
+  kLost,     // Too few good shards are left. Only a change elsewhere helps.
+  kAway,     // Too few could be read now; more may be later.
 };
 
 struct Made {
@@ -53,7 +56,7 @@ class ChunkMaker {
  private:
   struct Job;
   absl::StatusOr<uint64_t> StripeBytesOf(const ListedStripe& stripe) const;
-  io::Task<absl::StatusOr<bool>> IsThere(const Job* job);
+  io::Task<absl::StatusOr<bool>> IsThere(Job* job);
   io::Task<absl::Status> ReadBack(const Job* job);
   io::Task<absl::Status> TakeBuffers(Job* job);
   io::Task<bool> TakeScratch(Job* job, io::TimeNs deadline);
@@ -64,6 +67,8 @@ class ChunkMaker {
                            format::MutableBytes to);
   io::Task<bool> Decode(Job* job);
   io::Task<absl::Status> Store(Job* job);
+  io::Task<absl::Status> StoreGuarded(Job* job, ChunkRecord record,
+                                      format::ConstBytes payload);
 
   io::Env* const env_;
   ChunkStore* const store_;

@@ -72,6 +72,9 @@ struct StoreStats {
   uint64_t used_bytes = 0;
   uint64_t chunks = 0;
   uint64_t corrupt_blocks = 0;
+  uint64_t damaged_chunks = 0;     // Found by reads, whoever asked for them.
+  uint64_t damaged_now = 0;        // Of those: remembered, not good again yet.
+  uint64_t damaged_forgotten = 0;  // Met, and not remembered: too many.
   uint64_t puts = 0;
   uint64_t gets = 0;
   uint64_t put_bytes = 0;
@@ -119,6 +122,16 @@ class ChunkStore {
                                      uint64_t meta_sequence,
                                      Access access = {}) = 0;
 
+  // Stores a chunk anew, elsewhere, that is there with this digest: for one
+  // whose bytes are damaged. Until the new ones are on stable storage the old
+  // place is kept.
+  // kNotFound: no such chunk (any more): nothing is stored.
+  // kAlreadyExists: there, with another digest. Others as Put().
+  virtual io::Task<absl::Status> Replace(uint32_t pg, format::ChunkId chunk,
+                                         ChunkRecord record,
+                                         format::ConstBytes payload,
+                                         Access access = {}) = 0;
+
   // nullopt: no such chunk.
   virtual io::Task<absl::StatusOr<std::optional<ChunkRecord>>> Find(
       uint32_t pg, format::ChunkId chunk) = 0;
@@ -151,6 +164,27 @@ class ChunkStore {
   virtual io::Task<absl::StatusOr<ListResult>> List(format::PgId pg,
                                                     std::string after,
                                                     uint32_t limit) = 0;
+
+  // A page of all chunks of all groups, in key order, after the cursor; empty
+  // `next`: the end. Those put or erased meanwhile may be in it or not.
+  // kInvalidArgument: `after` is no cursor.
+  struct WalkedChunk {
+    format::PgId pg;
+    format::ChunkId chunk;
+    uint64_t chunk_bytes = 0;
+    uint64_t put_wall_ns = 0;
+  };
+  struct WalkResult {
+    std::vector<WalkedChunk> chunks;
+    std::string next;
+  };
+  virtual io::Task<absl::StatusOr<WalkResult>> Walk(std::string after,
+                                                    uint32_t limit) = 0;
+
+  // The first of those chunks in which a read found damage, and that were
+  // neither read whole, replaced nor erased since. At most
+  // kDamagedChunksMax are remembered, and none over a restart.
+  virtual std::vector<WalkedChunk> Damaged(uint32_t limit) const = 0;
 
   // Erases every chunk of the blobs: by order of metadata only.
   // kFailedPrecondition: `meta_sequence` is below the mark (metadata was

@@ -64,6 +64,28 @@ inline constexpr uint32_t kLostStripesMax = 1024;
 inline constexpr io::TimeNs kRebuildReadTimeout = 10 * io::kSecond;
 inline constexpr io::TimeNs kRebuildBufferTimeout = 30 * io::kSecond;
 
+// Scrubbing, of each target.
+// What a server reads again of each target, if not told otherwise.
+inline constexpr uint64_t kScrubRateDefault = 20 * format::kMiB;
+// Damaged chunks that are remembered (about 100 bytes each), and those of them
+// that a status names.
+inline constexpr uint64_t kDamagedChunksMax = 1ull << 16;
+inline constexpr uint32_t kDamagedShown = 64;
+// Read at a time: a block, so that it takes a small buffer and delays nobody.
+inline constexpr uint64_t kScrubPieceBytes = format::kBlockBytes;
+inline constexpr uint32_t kScrubPage = 1024;
+// Between two pages of which nothing is read.
+inline constexpr io::TimeNs kScrubPagePause = io::kMillisecond;
+// One turn at the disk; then a pause, and again, so many times for one chunk.
+inline constexpr io::TimeNs kScrubTurnTimeout = 30 * io::kSecond;
+inline constexpr io::TimeNs kScrubBusyPause = 5 * io::kSecond;
+inline constexpr uint32_t kScrubTriesMax = 5;
+// Before it looks again whether a disk that failed or hangs is well.
+inline constexpr io::TimeNs kScrubFailedPause = 30 * io::kSecond;
+
+// Stripes of one order to repair a shard.
+inline constexpr uint32_t kRepairStripesMax = 1024;
+
 // Disk operations of requests in flight at one target. 8 writes and 16 reads
 // of 4 MiB reach the disk's limit here; more only wait in the device.
 inline constexpr uint32_t kDiskOpsInFlightMax = 16;

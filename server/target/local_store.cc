@@ -28,7 +28,20 @@ ChunkKey KeyOf(uint32_t pg, ChunkId chunk) {
   return key;
 }
 
-StoredChunk ToStored(const ChunkRecord& record, const ChunkPlace& place) {
+absl::Status CompareWithStored(const ChunkKey& key, const ChunkEntry& entry,
+                               uint64_t digest) {
+  CAIRN_SOMETIMES(entry.digest == digest, "target.put.same_again");
+  if (entry.digest == digest) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat(ToString(key),
+                   " is stored already, with other bytes: a chunk is never "
+                   "changed"));
+}
+
+}  // namespace
+
+StoredChunk LocalStore::ToStored(const ChunkRecord& record,
+                                 const ChunkPlace& place) {
   StoredChunk stored;
   stored.place = place;
   stored.chunk_bytes = static_cast<uint32_t>(record.chunk_bytes);
@@ -40,8 +53,18 @@ StoredChunk ToStored(const ChunkRecord& record, const ChunkPlace& place) {
   return stored;
 }
 
-absl::Status ValidatePut(ChunkId chunk, const ChunkRecord& record,
-                         format::ConstBytes payload) {
+ChunkEntry LocalStore::ToEntry(const StoredChunk& stored) {
+  ChunkEntry entry;
+  entry.place = stored.place;
+  entry.chunk_bytes = stored.chunk_bytes;
+  entry.stripe_bytes = stored.stripe_bytes;
+  entry.digest = stored.digest;
+  entry.put_wall_ns = stored.put_wall_ns;
+  return entry;
+}
+
+absl::Status LocalStore::ValidatePut(ChunkId chunk, const ChunkRecord& record,
+                                     format::ConstBytes payload) {
   if (record.chunk_bytes == 0 || record.chunk_bytes > format::kChunkBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(ToString(chunk), " of ", record.chunk_bytes, " bytes"));
@@ -63,18 +86,6 @@ absl::Status ValidatePut(ChunkId chunk, const ChunkRecord& record,
   }
   return absl::OkStatus();
 }
-
-absl::Status CompareWithStored(const ChunkKey& key, const ChunkEntry& entry,
-                               uint64_t digest) {
-  CAIRN_SOMETIMES(entry.digest == digest, "target.put.same_again");
-  if (entry.digest == digest) return absl::OkStatus();
-  return absl::AlreadyExistsError(
-      absl::StrCat(ToString(key),
-                   " is stored already, with other bytes: a chunk is never "
-                   "changed"));
-}
-
-}  // namespace
 
 absl::Status LocalStore::CheckOpen() const {
   if (!closed_) return absl::OkStatus();
@@ -155,10 +166,20 @@ io::Task<absl::Status> LocalStore::PutNew(ChunkKey key, ChunkRecord record,
         absl::StrCat("target ", identity_.target_id.value, " is full: it has ",
                      table_.size(), " chunks, the most it may have"));
   }
+  if (record.put_wall_ns == 0) record.put_wall_ns = env_->WallNs();
+  CAIRN_CO_ASSIGN_OR_RETURN(const ChunkPlace place,
+                            co_await WriteNew(payload, access));
+  if (CAIRN_FAULT_POINT("target.put.late_commit")) {
+    co_await io::SleepFor(env_, kLateAnswerNs);
+  }
+  co_return co_await CommitPut(key, ToStored(record, place));
+}
+
+io::Task<absl::StatusOr<ChunkPlace>> LocalStore::WriteNew(
+    format::ConstBytes payload, Access access) {
   const auto allocated = static_cast<uint32_t>(payload.size());
   CAIRN_CO_ASSIGN_OR_RETURN(const ChunkPlace place,
                             co_await FindSpace(allocated));
-  if (record.put_wall_ns == 0) record.put_wall_ns = env_->WallNs();
   absl::Status written = co_await WritePayload(place, payload, access);
   // If somebody's write failed meanwhile, what this one's OK is worth is not
   // known: it is not acknowledged either.
@@ -167,10 +188,7 @@ io::Task<absl::Status> LocalStore::PutNew(ChunkKey key, ChunkRecord record,
     allocator_.Free(place);
     co_return written;
   }
-  if (CAIRN_FAULT_POINT("target.put.late_commit")) {
-    co_await io::SleepFor(env_, kLateAnswerNs);
-  }
-  co_return co_await CommitPut(key, ToStored(record, place));
+  co_return place;
 }
 
 io::Task<absl::Status> LocalStore::WritePayload(ChunkPlace place,
@@ -187,12 +205,7 @@ io::Task<absl::Status> LocalStore::WritePayload(ChunkPlace place,
 }
 
 io::Task<absl::Status> LocalStore::CommitPut(ChunkKey key, StoredChunk stored) {
-  ChunkEntry entry;
-  entry.place = stored.place;
-  entry.chunk_bytes = stored.chunk_bytes;
-  entry.stripe_bytes = stored.stripe_bytes;
-  entry.digest = stored.digest;
-  entry.put_wall_ns = stored.put_wall_ns;
+  const ChunkEntry entry = ToEntry(stored);
   IndexOp op;
   op.key = format::EncodeChunkKey(key);
   op.value = format::EncodeStoredChunk(key, stored);
@@ -364,8 +377,10 @@ io::Task<absl::Status> LocalStore::EraseKeys(std::vector<ChunkKey> keys,
   std::function<void()> applied = [this, &keys, result] {
     ApplyErase(keys, result);
   };
+  erasing_.insert(keys.begin(), keys.end());
   const absl::Status committed =
       co_await commits_->Commit(std::move(ops), std::move(applied));
+  for (const ChunkKey& key : keys) erasing_.erase(erasing_.find(key));
   if (!committed.ok()) co_return Latch(committed);
   co_return absl::OkStatus();
 }
@@ -382,6 +397,7 @@ void LocalStore::ApplyErase(const std::vector<ChunkKey>& keys,
       allocator_.Free(entry->place);
     }
     table_.Erase(key);
+    damaged_.erase(key);
   }
 }
 
@@ -390,6 +406,7 @@ StoreStats LocalStore::stats() const {
   stats.capacity_bytes = superblock_.capacity_bytes;
   stats.used_bytes = allocator_.used_bytes();
   stats.chunks = table_.size();
+  stats.damaged_now = damaged_.size();
   stats.meta_sequence = meta_sequence_;
   stats.boot_epoch = boot_epoch_;
   stats.failed = std::string(failed_.message());

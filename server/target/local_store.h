@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -38,6 +39,9 @@ class LocalStore final : public ChunkStore {
   io::Task<absl::Status> Put(uint32_t pg, format::ChunkId chunk,
                              ChunkRecord record, format::ConstBytes payload,
                              uint64_t meta_sequence, Access access) override;
+  io::Task<absl::Status> Replace(uint32_t pg, format::ChunkId chunk,
+                                 ChunkRecord record, format::ConstBytes payload,
+                                 Access access) override;
   io::Task<absl::StatusOr<std::optional<ChunkRecord>>> Find(
       uint32_t pg, format::ChunkId chunk) override;
   io::Task<absl::StatusOr<ReadResult>> Read(uint32_t pg, format::ChunkId chunk,
@@ -45,6 +49,9 @@ class LocalStore final : public ChunkStore {
                                             Access access) override;
   io::Task<absl::StatusOr<ListResult>> List(format::PgId pg, std::string after,
                                             uint32_t limit) override;
+  io::Task<absl::StatusOr<WalkResult>> Walk(std::string after,
+                                            uint32_t limit) override;
+  std::vector<WalkedChunk> Damaged(uint32_t limit) const override;
   io::Task<absl::StatusOr<DeleteResult>> DeleteBlobs(
       std::vector<format::BlobId> blobs, uint64_t meta_sequence) override;
   io::Task<absl::StatusOr<DeleteResult>> DropGroup(
@@ -83,8 +90,23 @@ class LocalStore final : public ChunkStore {
   io::Task<absl::Status> RaiseBootEpoch();
 
   // --- Put (local_store.cc).
+  static absl::Status ValidatePut(format::ChunkId chunk,
+                                  const ChunkRecord& record,
+                                  format::ConstBytes payload);
+  static format::StoredChunk ToStored(const ChunkRecord& record,
+                                      const format::ChunkPlace& place);
+  static ChunkEntry ToEntry(const format::StoredChunk& stored);
   io::Task<absl::Status> PutNew(format::ChunkKey key, ChunkRecord record,
                                 format::ConstBytes payload, Access access);
+  // A place with the payload on it; it is the caller's.
+  io::Task<absl::StatusOr<format::ChunkPlace>> WriteNew(
+      format::ConstBytes payload, Access access);
+  // --- Replace (local_store_replace.cc).
+  io::Task<absl::Status> ReplaceThere(format::ChunkKey key, ChunkRecord record,
+                                      format::ConstBytes payload,
+                                      Access access);
+  void ApplyReplace(const format::ChunkKey& key, const ChunkEntry& entry);
+  void NoteDamage(const format::ChunkKey& key, const format::ChunkPlace& place);
   // Waits for the disk's turn, then writes.
   io::Task<absl::Status> WritePayload(format::ChunkPlace place,
                                       format::ConstBytes payload,
@@ -147,6 +169,10 @@ class LocalStore final : public ChunkStore {
   std::map<std::tuple<uint32_t, uint64_t, uint32_t, uint32_t>,
            std::shared_ptr<ReadInFlight>>
       reads_;  // By slab, offset, first block, count: the place is pinned.
+
+  // Of erasures that are being committed.
+  std::multiset<format::ChunkKey> erasing_;
+  std::set<format::ChunkKey> damaged_;  // Of the table; bounded.
 
   uint64_t meta_sequence_ = 0;
   uint64_t committed_meta_sequence_ = 0;  // In the index, or on its way.

@@ -111,11 +111,24 @@ io::Task<absl::StatusOr<ChunkStore::ReadResult>> LocalStore::Read(
   range.offset_bytes = range.first * format::kBlockBytes;
   range.size_bytes =
       std::min(range.count * format::kBlockBytes, size - range.offset_bytes);
+  ChunkPlace place = entry->place;
   absl::StatusOr<ReadResult> result =
-      co_await ReadShared(key, entry->place, range, access);
+      co_await ReadShared(key, place, range, access);
+  // Replaced meanwhile: as often as that happens, which is never twice.
+  for (const ChunkEntry* now = table_.Find(key);
+       absl::IsNotFound(result.status()) && now != nullptr &&
+       now->place != place;
+       now = table_.Find(key)) {
+    place = now->place;
+    result = co_await ReadShared(key, place, range, access);
+  }
   if (result.ok()) {
     ++counters_.gets;
     counters_.get_bytes += length;
+    // All of it is good.
+    if (range.size_bytes == size) damaged_.erase(key);
+  } else if (absl::IsDataLoss(result.status())) {
+    NoteDamage(key, place);
   }
   co_return result;
 }

@@ -150,6 +150,32 @@ Task<absl::StatusOr<Sources::Page>> Sources::List(uint32_t source,
   co_return page;
 }
 
+Task<absl::StatusOr<std::optional<SourceChunk>>> Sources::Look(
+    uint32_t source, format::BlobId blob, uint32_t stripe) {
+  wire::GetChunkRequest request;
+  request.set_target(sources_[source].info.target());
+  request.mutable_chunk()->set_blob(blob.value);
+  request.mutable_chunk()->set_stripe(stripe);
+  request.mutable_chunk()->set_shard(ShardOf(source));
+  request.set_pg(goal_.pg.index);
+  request.set_meta_sequence(goal_.meta_sequence);
+  const io::CallOptions options = Options();
+  const absl::StatusOr<wire::GetChunkResponse> answer =
+      co_await io::CallProto<wire::GetChunkResponse>(
+          sources_[source].channel.get(), Method::kGetChunk, std::move(request),
+          options);
+  std::optional<SourceChunk> found;
+  if (absl::IsNotFound(answer.status()) || absl::IsDataLoss(answer.status())) {
+    co_return found;
+  }
+  if (!answer.ok()) co_return Annotate(answer.status(), NameOf(source));
+  found.emplace();
+  found->chunk = {blob, stripe, ShardOf(source)};
+  found->chunk_bytes = answer->chunk_bytes();
+  found->stripe_bytes = answer->stripe_bytes();
+  co_return found;
+}
+
 Task<absl::Status> Sources::Read(uint32_t source, SourceChunk chunk,
                                  uint64_t offset, format::MutableBytes to) {
   absl::Status status = co_await ReadOnce(source, chunk, offset, to);

@@ -19,6 +19,8 @@
 
 namespace cairn::server {
 
+class RepairGuard;
+
 // What is to be made: shard `shard` of a row, for a pool of this shape.
 struct ShardGoal {
   format::ClusterId cluster_id;
@@ -27,6 +29,9 @@ struct ShardGoal {
   uint32_t shard = 0;
   format::Pool pool;  // Scheme and chunk size only.
   uint64_t meta_sequence = 0;
+  // Null: for a target that is new in the row. Else it has the shard already,
+  // and its damaged chunks are replaced.
+  RepairGuard* repair = nullptr;
 };
 
 struct SourceChunk {
@@ -57,6 +62,12 @@ class Sources {
     std::string next;  // Empty: the end.
   };
   io::Task<absl::StatusOr<Page>> List(uint32_t source, std::string cursor);
+
+  // What the source says it has of a chunk of its shard, without reading it;
+  // nullopt: nothing that can be used.
+  io::Task<absl::StatusOr<std::optional<SourceChunk>>> Look(uint32_t source,
+                                                            format::BlobId blob,
+                                                            uint32_t stripe);
 
   // Fills `to` with the chunk's bytes from `offset` on, verified. Asks twice
   // before it believes that bytes are damaged.

@@ -62,6 +62,26 @@ absl::Status CheckSources(const wire::RebuildShardRequest& request,
   return absl::InvalidArgumentError("a rebuild without sources");
 }
 
+absl::StatusOr<std::vector<StripeName>> ParseRepair(
+    const wire::RebuildShardRequest& request, PgId pg) {
+  std::vector<StripeName> stripes;
+  for (const wire::StripeRef& ref : request.repair()) {
+    StripeName& name = stripes.emplace_back();
+    name.blob = format::BlobId(ref.blob());
+    name.stripe = ref.stripe();
+    if (name.blob.pool() == pg.pool && name.blob.sequence() != 0 &&
+        name.stripe < format::kStripesPerBlobMax &&
+        stripes.size() <= kRepairStripesMax) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "stripe ", ref.stripe(), " of ", ToString(name.blob), ", or ",
+        request.repair_size(), " stripes in one order, cannot be repaired in ",
+        ToString(pg)));
+  }
+  return stripes;
+}
+
 uint64_t ChunksAtOnce(io::Env* env) {
   const uint64_t large = env->pool()->region().size() / format::kChunkBytesMax;
   return std::clamp<uint64_t>(large / kRebuildPoolShare, 1,
@@ -82,6 +102,8 @@ absl::StatusOr<wire::RebuildShardResponse> Rebuilder::Order(
                          ParseGroup(request.pool(), request.pg()));
   CAIRN_ASSIGN_OR_RETURN(const format::Pool pool, ParseShape(request));
   CAIRN_RETURN_IF_ERROR(CheckSources(request, pool));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<StripeName> repair,
+                         ParseRepair(request, pg));
   const Place place(request.target(), pg);
   if (dropping_.contains(place)) {
     return absl::UnavailableError("the group is being erased here");
@@ -99,7 +121,8 @@ absl::StatusOr<wire::RebuildShardResponse> Rebuilder::Order(
     entry.sequence = request.meta_sequence();
     const wire::RebuildShardResponse report = entry.rebuild->Report();
     const bool same = entry.fence_epoch == request.fence_epoch() &&
-                      entry.rebuild->goal().shard == request.shard();
+                      entry.rebuild->goal().shard == request.shard() &&
+                      entry.rebuild->repair() == repair;
     if (!entry.over && !same) {
       entry.rebuild->Stop();
       return absl::UnavailableError("an older order of the group ends first");
@@ -122,8 +145,16 @@ absl::Status Rebuilder::Start(ChunkStore* store, const Place& place,
   if (Running() >= kRebuildTasksMax) {
     return absl::UnavailableError("too many rebuilds at once");
   }
-  if (rebuilds_.size() >= kRebuildsKeptMax) ForgetOldest();
   CAIRN_ASSIGN_OR_RETURN(const format::Pool pool, ParseShape(request));
+  CAIRN_ASSIGN_OR_RETURN(std::vector<StripeName> repair,
+                         ParseRepair(request, place.second));
+  if (!repair.empty() && request.meta_sequence() < erased_[place.first]) {
+    return absl::UnavailableError(
+        absl::StrCat("decided at metadata sequence ", request.meta_sequence(),
+                     ", and chunks were deleted here at ", erased_[place.first],
+                     ": decide again"));
+  }
+  if (rebuilds_.size() >= kRebuildsKeptMax) ForgetOldest();
   ShardGoal goal;
   goal.cluster_id = store->identity().cluster_id;
   goal.target = store->identity().target_id;
@@ -134,8 +165,9 @@ absl::Status Rebuilder::Start(ChunkStore* store, const Place& place,
   std::vector<wire::RebuildSource> sources(request.sources().begin(),
                                            request.sources().end());
   Entry& entry = rebuilds_[place];
-  entry.rebuild = std::make_unique<ShardRebuild>(
-      env_, store, &share_, std::move(goal), std::move(sources));
+  entry.rebuild =
+      std::make_unique<ShardRebuild>(env_, store, &share_, std::move(goal),
+                                     std::move(sources), std::move(repair));
   entry.fence_epoch = request.fence_epoch();
   entry.sequence = request.meta_sequence();
   entry.started = ++orders_;
@@ -168,6 +200,27 @@ void Rebuilder::ForgetOldest() {
   if (oldest != rebuilds_.end()) rebuilds_.erase(oldest);
 }
 
+void Rebuilder::Expect(uint32_t target, uint64_t meta_sequence) {
+  uint64_t& erased = erased_[target];
+  erased = std::max(erased, meta_sequence);
+}
+
+absl::Status Rebuilder::NoteDeleted(uint32_t target,
+                                    const std::vector<format::BlobId>& blobs,
+                                    uint64_t meta_sequence) {
+  Expect(target, meta_sequence);
+  bool free = true;
+  for (auto& [place, entry] : rebuilds_) {
+    if (place.first != target || entry.over ||
+        entry.rebuild->repair().empty()) {
+      continue;
+    }
+    free = entry.rebuild->guard()->NoteDeleted(blobs) && free;
+  }
+  if (free) return absl::OkStatus();
+  return absl::UnavailableError("a chunk of these blobs is being repaired");
+}
+
 Task<absl::StatusOr<wire::DropGroupResponse>> Rebuilder::Drop(
     ChunkStore* store, wire::DropGroupRequest request) {
   CAIRN_CO_ASSIGN_OR_RETURN(const PgId pg,
@@ -192,6 +245,7 @@ Task<absl::StatusOr<wire::DropGroupResponse>> Rebuilder::Drop(
     co_return absl::UnavailableError("the group is being erased already");
   }
   if (found != rebuilds_.end()) rebuilds_.erase(found);
+  Expect(request.target(), request.meta_sequence());
   const absl::StatusOr<ChunkStore::DeleteResult> dropped =
       co_await store->DropGroup(pg, request.meta_sequence());
   dropping_.erase(place);

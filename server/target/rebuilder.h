@@ -1,5 +1,5 @@
-// Rebuilder: the rebuilds that metadata ordered from the targets of a process,
-// and the dropping of groups, which must not meet one.
+// Rebuilder: the rebuilds and repairs that metadata ordered from the targets of
+// a process, and the dropping of groups, which must not meet one.
 //
 // An order is repeated until its answer says that it is done: the first starts
 // the work, the next ones report. So nothing need be kept on disk: after a
@@ -8,6 +8,11 @@
 // Order of things: a group is not rebuilt while it is dropped, nor dropped
 //           while it is rebuilt; an order that comes later than a newer one
 //           is refused.
+// Deletes:  a repair never brings back a blob that is deleted meanwhile
+//           (repair_guard.h), nor one that was deleted after the repair was
+//           decided: such an order is refused, by its sequence. Rebuilds need
+//           none of that: new targets of a row are swept
+//           (server/meta/chores.h).
 // Threads:  one loop.
 // Lifetime: Close() before destruction if any order was taken (checked).
 #pragma once
@@ -17,6 +22,7 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "format/wire/target.pb.h"
@@ -38,6 +44,15 @@ class Rebuilder {
   // than what the target has seen. kUnavailable: not now; order again.
   absl::StatusOr<wire::RebuildShardResponse> Order(
       ChunkStore* store, const wire::RebuildShardRequest& request);
+
+  // All orders to erase that the target ever took were decided at or before
+  // this sequence: what a store that was just opened says.
+  void Expect(uint32_t target, uint64_t meta_sequence);
+  // Before blobs are deleted there. kUnavailable: a chunk of one is being
+  // repaired; order again.
+  absl::Status NoteDeleted(uint32_t target,
+                           const std::vector<format::BlobId>& blobs,
+                           uint64_t meta_sequence);
 
   // Erases a group. kFailedPrecondition: the target is in the group's row, or
   // the order is old. kUnavailable: it is being rebuilt; that ends now.
@@ -67,6 +82,7 @@ class Rebuilder {
   RebuildShare share_;
   std::map<Place, Entry> rebuilds_;
   std::set<Place> dropping_;
+  std::map<uint32_t, uint64_t> erased_;  // Newest sequence, by target.
   uint64_t orders_ = 0;
   bool closed_ = false;
   io::Gate gate_;

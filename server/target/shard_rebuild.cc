@@ -16,14 +16,21 @@ using io::Task;
 namespace {
 // Longest reason that is told of one stripe.
 constexpr size_t kReasonBytesMax = 256;
+
+ShardGoal WithGuard(ShardGoal goal, RepairGuard* guard) {
+  goal.repair = guard;
+  return goal;
+}
 }  // namespace
 
 ShardRebuild::ShardRebuild(io::Env* env, ChunkStore* store, RebuildShare* share,
                            ShardGoal goal,
-                           std::vector<wire::RebuildSource> sources)
+                           std::vector<wire::RebuildSource> sources,
+                           std::vector<StripeName> repair)
     : env_(env),
       share_(share),
-      goal_(std::move(goal)),
+      repair_(std::move(repair)),
+      goal_(WithGuard(std::move(goal), repair_.empty() ? nullptr : &guard_)),
       sources_(env, goal_, std::move(sources)),
       maker_(env, store, &sources_, &goal_, &share_->buffers) {}
 
@@ -33,16 +40,32 @@ void ShardRebuild::Stop() {
 }
 
 Task<void> ShardRebuild::Run() {
-  absl::Status status = co_await Count();
   io::Gate making(env_);
-  if (status.ok()) status = co_await MakeAll(&making);
+  absl::Status status;
+  if (repair_.empty()) {
+    status = co_await Count();
+    if (status.ok()) status = co_await MakeAll(&making);
+  } else {
+    chunks_todo_ = repair_.size();
+    status = co_await RepairAll(&making);
+  }
   co_await making.Close();
   if (status.ok()) status = failure_;
   if (status.ok() && !away_.empty()) status = absl::UnavailableError(away_);
   failure_ = status;
   state_ = status.ok() ? RebuildState::kDone : RebuildState::kFailed;
   CAIRN_SOMETIMES(!status.ok(), "target.rebuild.failed");
-  if (status.ok()) {
+  LogEnd();
+}
+
+void ShardRebuild::LogEnd() const {
+  if (failure_.ok() && !repair_.empty()) {
+    spdlog::info(
+        "target {}: shard {} of {}: {} of {} chunks were made again, {} could "
+        "not be",
+        goal_.target.value, goal_.shard, ToString(goal_.pg), repaired_,
+        repair_.size(), lost_stripes_);
+  } else if (failure_.ok()) {
     spdlog::info(
         "target {}: shard {} of {} is here: {} chunks, {} bytes; {} could not "
         "be made",
@@ -51,7 +74,7 @@ Task<void> ShardRebuild::Run() {
   } else {
     spdlog::warn("target {}: shard {} of {} is not complete: {}",
                  goal_.target.value, goal_.shard, ToString(goal_.pg),
-                 StdText(status.message()));
+                 StdText(failure_.message()));
   }
 }
 
@@ -76,13 +99,56 @@ Task<absl::Status> ShardRebuild::MakeAll(io::Gate* making) {
     absl::StatusOr<std::optional<ListedStripe>> stripe = co_await lister.Next();
     if (!stripe.ok()) co_return stripe.status();
     if (!stripe->has_value()) break;
-    if (co_await share_->chunks.Acquire(1, io::kNoDeadline, &stopping_) !=
-        io::WaitResult::kWoken) {
-      break;
-    }
-    making->Spawn(MakeOne(**std::move(stripe)));
+    ListedStripe found = **std::move(stripe);
+    CAIRN_CO_RETURN_IF_ERROR(co_await StartOne(std::move(found), making));
   }
   co_return failure_;
+}
+
+Task<absl::Status> ShardRebuild::StartOne(ListedStripe stripe,
+                                          io::Gate* making) {
+  if (co_await share_->chunks.Acquire(1, io::kNoDeadline, &stopping_) ==
+      io::WaitResult::kWoken) {
+    making->Spawn(MakeOne(std::move(stripe)));
+  }
+  co_return failure_;
+}
+
+Task<absl::Status> ShardRebuild::RepairAll(io::Gate* making) {
+  for (const StripeName& name : repair_) {
+    if (!failure_.ok()) break;
+    absl::StatusOr<ListedStripe> found = co_await Look(name);
+    if (!found.ok()) {
+      if (away_.empty()) away_ = std::string(found.status().message());
+      continue;
+    }
+    ListedStripe stripe = *std::move(found);
+    const bool any =
+        std::any_of(stripe.chunks.begin(), stripe.chunks.end(),
+                    [](const auto& chunk) { return chunk.has_value(); });
+    if (any) {
+      CAIRN_CO_RETURN_IF_ERROR(co_await StartOne(std::move(stripe), making));
+      continue;
+    }
+    Made made;
+    made.how = Making::kLost;
+    made.reason = "no other target of the row has anything of it";
+    Note(stripe, made);
+  }
+  co_return failure_;
+}
+
+Task<absl::StatusOr<ListedStripe>> ShardRebuild::Look(StripeName name) {
+  ListedStripe stripe;
+  stripe.blob = name.blob;
+  stripe.stripe = name.stripe;
+  for (uint32_t source = 0; source < sources_.count(); ++source) {
+    absl::StatusOr<std::optional<SourceChunk>> found =
+        co_await sources_.Look(source, name.blob, name.stripe);
+    if (!found.ok()) co_return found.status();
+    stripe.chunks.push_back(*std::move(found));
+  }
+  co_return stripe;
 }
 
 Task<void> ShardRebuild::MakeOne(ListedStripe stripe) {
@@ -103,8 +169,10 @@ void ShardRebuild::Note(const ListedStripe& stripe, const Made& made) {
   switch (made.how) {
     case Making::kNothing:
       return;
-    case Making::kThere:
     case Making::kMade:
+      if (!repair_.empty()) ++repaired_;
+      [[fallthrough]];
+    case Making::kThere:
       ++chunks_done_;
       bytes_done_ += made.bytes;
       return;
@@ -131,6 +199,7 @@ wire::RebuildShardResponse ShardRebuild::Report() const {
   report.set_bytes_done(bytes_done_);
   report.set_bytes_todo(std::max(bytes_todo_, bytes_done_));
   report.set_lost_stripes(lost_stripes_);
+  report.set_repaired(repaired_);
   if (state_ == RebuildState::kRunning) return report;
   for (const wire::LostStripe& lost : lost_) *report.add_lost() = lost;
   report.set_problem(std::string(failure_.message()));

@@ -9,6 +9,9 @@
 // Ends:     kDone: every listed chunk is there and verified, but for those of
 //           lost(). kFailed: a source, the store or memory let it down; chunks
 //           that could be made were.
+// Repair:   with a list of stripes it makes, in a store that has the shard
+//           already, its chunks of those stripes where they are absent or
+//           damaged, from what the sources have of them; no lists are walked.
 // Threads:  one loop.
 // Lifetime: Run() once, then Close() before destruction (checked).
 #pragma once
@@ -19,6 +22,7 @@
 #include "format/wire/rebuild_state.h"
 #include "io/env.h"
 #include "server/target/chunk_maker.h"
+#include "server/target/repair_guard.h"
 
 namespace cairn::server {
 
@@ -30,10 +34,18 @@ struct RebuildShare {
   io::Semaphore buffers;  // Who takes buffers: one at a time.
 };
 
+struct StripeName {
+  format::BlobId blob;
+  uint32_t stripe = 0;
+  friend bool operator==(const StripeName&, const StripeName&) = default;
+};
+
 class ShardRebuild {
  public:
+  // `repair` empty: all that the sources list.
   ShardRebuild(io::Env* env, ChunkStore* store, RebuildShare* share,
-               ShardGoal goal, std::vector<wire::RebuildSource> sources);
+               ShardGoal goal, std::vector<wire::RebuildSource> sources,
+               std::vector<StripeName> repair = {});
 
   // Until it is over; state() says how.
   io::Task<void> Run();
@@ -45,16 +57,25 @@ class ShardRebuild {
   format::RebuildState state() const { return state_; }
   uint64_t lost_stripes() const { return lost_stripes_; }
   const ShardGoal& goal() const { return goal_; }
+  const std::vector<StripeName>& repair() const { return repair_; }
+  RepairGuard* guard() { return &guard_; }
   wire::RebuildShardResponse Report() const;
 
  private:
   io::Task<absl::Status> Count();
   io::Task<absl::Status> MakeAll(io::Gate* making);
+  io::Task<absl::Status> RepairAll(io::Gate* making);
+  // What the sources have of it; an error: one of them cannot say now.
+  io::Task<absl::StatusOr<ListedStripe>> Look(StripeName name);
+  io::Task<absl::Status> StartOne(ListedStripe stripe, io::Gate* making);
+  void LogEnd() const;
   io::Task<void> MakeOne(ListedStripe stripe);
   void Note(const ListedStripe& stripe, const Made& made);
 
   io::Env* const env_;
   RebuildShare* const share_;
+  const std::vector<StripeName> repair_;
+  RepairGuard guard_;
   const ShardGoal goal_;
   Sources sources_;
   ChunkMaker maker_;
@@ -67,6 +88,7 @@ class ShardRebuild {
   uint64_t bytes_todo_ = 0;
   uint64_t chunks_done_ = 0;
   uint64_t bytes_done_ = 0;
+  uint64_t repaired_ = 0;
   uint64_t lost_stripes_ = 0;
   std::vector<wire::LostStripe> lost_;  // At most kLostStripesMax.
 };

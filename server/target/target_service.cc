@@ -85,10 +85,36 @@ void TargetService::AddStore(ChunkStore* store, uint64_t incarnation) {
   Served served;
   served.store = store;
   served.incarnation = incarnation;
-  CAIRN_CHECK(stores_.emplace(id, served).second);
+  std::erase_if(stopping_, [](const auto& each) { return each->stopped(); });
+  if (scrub_.bytes_per_s > 0) {
+    served.scrubber = std::make_unique<Scrubber>(env_, store, scrub_);
+    served.scrubber->Start();
+  }
+  rebuilder_.Expect(id, store->stats().meta_sequence);
+  CAIRN_CHECK(stores_.emplace(id, std::move(served)).second);
 }
 
-void TargetService::RemoveStore(uint32_t target) { stores_.erase(target); }
+void TargetService::RemoveStore(uint32_t target) {
+  const auto place = stores_.find(target);
+  if (place == stores_.end()) return;
+  if (place->second.scrubber != nullptr) {
+    place->second.scrubber->Stop();
+    stopping_.push_back(std::move(place->second.scrubber));
+  }
+  stores_.erase(place);
+}
+
+io::Task<void> TargetService::Close() {
+  co_await rebuilder_.Close();
+  for (auto& [id, served] : stores_) {
+    if (served.scrubber != nullptr) {
+      stopping_.push_back(std::move(served.scrubber));
+    }
+  }
+  for (const auto& scrubber : stopping_) scrubber->Stop();
+  for (const auto& scrubber : stopping_) co_await scrubber->Close();
+  stopping_.clear();
+}
 
 void TargetService::Register(io::RpcServer* server) {
   using format::Method;
@@ -286,6 +312,9 @@ io::Task<absl::StatusOr<wire::DeleteBlobsResponse>> TargetService::Delete(
   }
   std::vector<format::BlobId> blobs;
   for (const uint64_t blob : request.blobs()) blobs.emplace_back(blob);
+  // No repair makes chunks of them from now on.
+  CAIRN_CO_RETURN_IF_ERROR(
+      rebuilder_.NoteDeleted(request.target(), blobs, request.meta_sequence()));
   CAIRN_CO_ASSIGN_OR_RETURN(
       const ChunkStore::DeleteResult deleted,
       co_await store->DeleteBlobs(std::move(blobs), request.meta_sequence()));
@@ -353,8 +382,27 @@ io::Task<void> TargetService::TargetStatus(io::ServerCall* call) {
   response.set_get_bytes(stats.get_bytes);
   response.set_boot_epoch(stats.boot_epoch);
   response.set_disk_generation((*store)->identity().disk_generation);
-  response.set_incarnation(stores_.at(request->target()).incarnation);
+  const Served& served = stores_.at(request->target());
+  response.set_incarnation(served.incarnation);
+  *response.mutable_scrub() = ScrubOf(**store, served.scrubber.get());
   co_await call->Reply(response.SerializeAsString());
+}
+
+wire::ScrubProgress TargetService::ScrubOf(const ChunkStore& store,
+                                           const Scrubber* scrubber) {
+  wire::ScrubProgress progress;
+  if (scrubber != nullptr) progress = scrubber->Report();
+  const StoreStats stats = store.stats();
+  progress.set_damaged_chunks(stats.damaged_chunks);
+  progress.set_damaged_now(stats.damaged_now);
+  for (const ChunkStore::WalkedChunk& chunk : store.Damaged(kDamagedShown)) {
+    wire::DamagedChunk* const damaged = progress.add_damaged();
+    damaged->set_pg(chunk.pg.index);
+    damaged->mutable_chunk()->set_blob(chunk.chunk.blob.value);
+    damaged->mutable_chunk()->set_stripe(chunk.chunk.stripe);
+    damaged->mutable_chunk()->set_shard(chunk.chunk.shard);
+  }
+  return progress;
 }
 
 }  // namespace cairn::server

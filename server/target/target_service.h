@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "format/wire/target.pb.h"
@@ -19,12 +21,15 @@
 #include "io/rpc/server.h"
 #include "server/target/chunk_store.h"
 #include "server/target/rebuilder.h"
+#include "server/target/scrubber.h"
 
 namespace cairn::server {
 
 class TargetService {
  public:
-  explicit TargetService(io::Env* env) : env_(env), rebuilder_(env) {}
+  // With a rate in `scrub` each store is scrubbed while it is served.
+  explicit TargetService(io::Env* env, ScrubOptions scrub = {})
+      : env_(env), scrub_(scrub), rebuilder_(env) {}
   TargetService(const TargetService&) = delete;
   TargetService& operator=(const TargetService&) = delete;
 
@@ -40,9 +45,9 @@ class TargetService {
   // kTargetStatus, and of the metadata service's role only: kDeleteBlobs,
   // kRebuildShard and kDropGroup.
   void Register(io::RpcServer* server);
-  // Ends rebuilds. After the server was closed, before the stores are; not
-  // needed if none was ever ordered.
-  io::Task<void> Close() { return rebuilder_.Close(); }
+  // Ends rebuilds and scrubbing. After the server was closed, before the stores
+  // are; not needed if no rebuild was ever ordered and nothing is scrubbed.
+  io::Task<void> Close();
 
  private:
   // kFailedPrecondition: not served here; the caller's map is old.
@@ -68,12 +73,19 @@ class TargetService {
   absl::StatusOr<wire::RebuildShardResponse> Rebuild(io::ServerCall* call);
   io::Task<absl::StatusOr<wire::DropGroupResponse>> Drop(io::ServerCall* call);
 
+  static wire::ScrubProgress ScrubOf(const ChunkStore& store,
+                                     const Scrubber* scrubber);
+
   io::Env* const env_;
+  const ScrubOptions scrub_;
   struct Served {
     ChunkStore* store = nullptr;
     uint64_t incarnation = 0;
+    std::unique_ptr<Scrubber> scrubber;  // Null: off.
   };
   std::map<uint32_t, Served> stores_;
+  // Of stores that are not served any more: they are just ending.
+  std::vector<std::unique_ptr<Scrubber>> stopping_;
   Rebuilder rebuilder_;
 };
 

@@ -68,7 +68,7 @@ class Cluster:
         listen = self.address or "127.0.0.1:0"
         self.process = subprocess.Popen(
             [CAIRND, "run", "--dir", self.dir, "--listen", listen,
-             *self.serve, *extra],
+             *(str(a) for a in (*self.serve, *extra))],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
         line = self.process.stdout.readline().decode()
         if not line.startswith("ready "):

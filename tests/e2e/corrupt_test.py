@@ -3,6 +3,7 @@ the chunk; right as long as at most m shards of a stripe are hit."""
 
 import os
 import random
+import time
 import unittest
 
 import cluster
@@ -38,6 +39,12 @@ def used_blocks(path):
             offset = end
 
 
+SMALL_CHUNKS = ("--capacity", "2G", "--slab-size", "256M", "--chunk-size",
+                "64K")
+# What a test damages stays so.
+NO_REPAIR = ("--scrub-rate", 0, "--repair-poll-ms", 86_400_000)
+
+
 def damage_target(c, number):
     """Flips a byte in every used block of one target's slabs."""
     hit = 0
@@ -59,7 +66,7 @@ def damage_target(c, number):
 class FlippedBytes(unittest.TestCase):
     def test_random_flips_never_give_wrong_bytes(self):
         rng = random.Random(SEED)
-        with cluster.Cluster(6, "rs:4+2") as c:
+        with cluster.Cluster(6, "rs:4+2", serve=NO_REPAIR) as c:
             model = c.root / "model.safetensors"
             cluster.random_model(model, seed=SEED, rows=2048)
             c.cairn("ckpt", "save", model, "/ckpt/a", "--ranks", 3)
@@ -84,9 +91,8 @@ class FlippedBytes(unittest.TestCase):
 
     def test_m_damaged_targets_are_read_around_and_one_more_is_data_loss(self):
         # Small chunks, so that every target has a part of every stripe.
-        with cluster.Cluster(6, "rs:4+2", init=(
-                "--capacity", "2G", "--slab-size", "256M", "--chunk-size",
-                "64K")) as c:
+        with cluster.Cluster(6, "rs:4+2", init=SMALL_CHUNKS,
+                             serve=NO_REPAIR) as c:
             model = c.root / "model.safetensors"
             cluster.random_model(model, seed=SEED)
             c.cairn("ckpt", "save", model, "/ckpt/a", "--ranks", 3)
@@ -113,6 +119,37 @@ class FlippedBytes(unittest.TestCase):
                               c.root / "never")
             self.assertEqual(code, 3)
             self.assertFalse((c.root / "never").exists())
+
+    def test_targets_damaged_one_after_the_other_are_repaired(self):
+        with cluster.Cluster(6, "rs:4+2", init=SMALL_CHUNKS, serve=(
+                "--scrub-after-ms", 200, "--scrub-rate", "500M",
+                "--scrub-pass-ms", 1000, "--repair-poll-ms", 200)) as c:
+            model = c.root / "model.safetensors"
+            cluster.random_model(model, seed=SEED)
+            c.cairn("ckpt", "save", model, "/ckpt/a", "--ranks", 3)
+            repaired = 0
+            for number in (1, 2, 3, 4):  # More than the scheme bears at once.
+                self.assertGreater(damage_target(c, number), 0)
+                repaired = self.await_repaired(c, repaired)
+            c.cairn("ckpt", "load", "/ckpt/a", "--ranks", 2, "--check", model)
+            (report,) = c.json("verify", "/ckpt/a")
+            self.assertEqual(report["problems"], [])
+
+    def await_repaired(self, c, before):
+        """Until all was read again, thrice, and what was damaged is not."""
+        deadline = time.monotonic() + 240
+        first = None
+        while True:
+            self.assertLess(time.monotonic(), deadline)
+            status = c.json("status")[0]
+            scrub = status["scrub"]
+            first = first or scrub["verified_bytes"]
+            used = sum(target["used_bytes"] for target in status["targets"])
+            if (scrub["verified_bytes"] >= first + 3 * used and
+                    scrub["damaged_now"] == 0 and
+                    scrub["repaired_chunks"] > before):
+                return scrub["repaired_chunks"]
+            time.sleep(0.5)
 
     def test_a_copy_is_read_when_the_first_is_damaged(self):
         with cluster.Cluster(2, "replicate:2") as c:

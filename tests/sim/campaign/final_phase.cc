@@ -25,6 +25,9 @@ namespace {
 // No part of a publication takes longer when nothing is broken.
 constexpr io::TimeNs kPublicationTime = 30 * io::kSecond;
 
+// Of all damage of a seed, once it is found.
+constexpr io::TimeNs kRepairTime = 180 * io::kSecond;
+
 // What a step of the final phase may not do: fail.
 bool Must(Context* context, const absl::Status& status, std::string what) {
   if (status.ok()) return true;
@@ -130,9 +133,18 @@ Task<void> CheckFiles(Context* context, SimClient* auditor, Random* random) {
 }
 
 // Only a damaged disk may lose what was acknowledged, however many other shards
-// could stand in for it.
+// could stand in for it; and where disks are scrubbed, not even that for long.
 Task<void> CheckRedundancy(Context* context, SimClient* auditor) {
-  if (context->faults->Fired(AttackClass::kDamage)) co_return;
+  const ClusterOptions& options = context->tunables->cluster;
+  if (context->faults->Fired(AttackClass::kDamage)) {
+    if (options.scrub.bytes_per_s == 0) co_return;
+    // Before anybody else looks: all is read once, all lists are compared once,
+    // and what was found is made again.
+    co_await io::SleepFor(
+        context->world(),
+        2 * (options.scrub.pass_ns + options.meta.repair.compare_ns) +
+            kRepairTime);
+  }
   const absl::Status checked = co_await CheckEveryShard(auditor->core());
   (void)Must(context, checked, "reading every shard");
 }

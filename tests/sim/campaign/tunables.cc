@@ -221,6 +221,24 @@ uint64_t LatestPutMs(const Tunables& t) {
          (2 * t.faults.down_max + meta.lease_ns) / kMillisecond;
 }
 
+// In some seeds targets read again what they have, in time to repair what the
+// faults damage. Metadata asks for damage that others met in all of them.
+void DrawScrub(Random* random, ClusterOptions* c) {
+  const bool wanted = random->OneIn(2);
+  server::ScrubOptions scrub;
+  scrub.bytes_per_s = DrawScale(random, kMiB, 100 * kMiB);
+  scrub.start_after_ns = Draw(random, 0, 5) * kSecond;
+  scrub.pass_ns = Draw(random, 10, 60) * kSecond;
+  scrub.fresh_ns = Draw(random, 2, 20) * kSecond;
+  server::RepairOptions repair;
+  repair.poll_ns = Draw(random, 1, 5) * kSecond;
+  repair.compare_ns = Draw(random, 20, 60) * kSecond;
+  repair.retry_ns = 5 * kSecond;
+  if (!wanted) return;
+  c->scrub = scrub;
+  c->meta.repair = repair;
+}
+
 }  // namespace
 
 Tunables DrawTunables(uint64_t seed) {
@@ -238,6 +256,7 @@ Tunables DrawTunables(uint64_t seed) {
   Random losses = root.Fork();
   Random joins = root.Fork();
   Random drains = root.Fork();
+  Random scrubs = root.Fork();
   DrawCluster(&cluster, &t);
   DrawMeta(&meta, &t.cluster.meta);
   DrawWorld(&world, &t.cluster.world);
@@ -250,6 +269,7 @@ Tunables DrawTunables(uint64_t seed) {
   DrawLosses(&losses, &t);
   DrawDrains(&drains, &t);
   t.cluster.join = joins.OneIn(3);
+  DrawScrub(&scrubs, &t.cluster);
   t.cluster.meta.orphan_grace_ms =
       LatestPutMs(t) + DrawScale(&meta, 500, 20'000);
   return t;
@@ -273,7 +293,8 @@ std::string ToString(const Tunables& t) {
                   "ms down ", m.health.down_after_ns / kMillisecond, "ms up ",
                   m.health.up_after_ns / kMillisecond, "-",
                   m.health.up_after_max_ns / kMillisecond, "ms out ",
-                  m.rebuild.out_after_ns / kMillisecond, "ms");
+                  m.rebuild.out_after_ns / kMillisecond, "ms scrub ",
+                  c.scrub.bytes_per_s / kKiB, "K/s");
   absl::StrAppend(&text, "; net ", n.latency_ns_max / 1000, "us segment ",
                   n.segment_bytes_max, " window ", n.window_bytes, "; disk ",
                   c.world.disk.latency_ns_max / 1000, "us sync ",

@@ -232,7 +232,8 @@ Task<absl::Status> SimCluster::StartServer(Server* server, uint16_t port) {
     join = JoinOptions(server->targets.front().identity.target_id.value);
   }
   server->process = std::make_unique<TargetProcess>(env, server->targets, port,
-                                                    std::move(join));
+                                                    std::move(join),
+                                                    options_.scrub);
   // If it is killed meanwhile its reaper waits for Open(), and destroys it only
   // after we have gone on from here to our next await.
   TargetProcess* const process = server->process.get();

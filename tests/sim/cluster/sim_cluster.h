@@ -55,8 +55,9 @@ struct ClusterOptions {
   uint64_t client_timeout_ms = 60'000;
   uint64_t client_write_window_bytes = client::Options().write_window_bytes;
   uint64_t client_read_window_bytes = client::Options().read_window_bytes;
-  server::MetaOptions meta;  // Lease, grace times...
-  WorldOptions world;        // Its seed and pool are those above.
+  server::ScrubOptions scrub;  // Of each target: off.
+  server::MetaOptions meta;    // Lease, grace times...
+  WorldOptions world;          // Its seed and pool are those above.
 };
 
 class SimCluster {

@@ -9,11 +9,13 @@ using io::Task;
 
 TargetProcess::TargetProcess(SimEnv* env, std::vector<SimTarget> targets,
                              uint16_t port,
-                             std::optional<server::JoinerOptions> join)
+                             std::optional<server::JoinerOptions> join,
+                             server::ScrubOptions scrub)
     : env_(env),
       targets_(std::move(targets)),
       port_(port),
       join_(std::move(join)),
+      scrub_(scrub),
       opening_(env) {}
 
 Task<absl::Status> TargetProcess::Open() {
@@ -23,7 +25,7 @@ Task<absl::Status> TargetProcess::Open() {
 }
 
 Task<absl::Status> TargetProcess::OpenStores() {
-  service_ = std::make_unique<server::TargetService>(env_);
+  service_ = std::make_unique<server::TargetService>(env_, scrub_);
   for (const SimTarget& target : targets_) {
     absl::StatusOr<std::unique_ptr<server::ChunkStore>> store =
         co_await server::ChunkStore::Open(env_, target.directory,

@@ -29,7 +29,8 @@ class TargetProcess {
   // (its address is filled in), and are served when that lets them in; else
   // they are served at once.
   TargetProcess(SimEnv* env, std::vector<SimTarget> targets, uint16_t port,
-                std::optional<server::JoinerOptions> join = std::nullopt);
+                std::optional<server::JoinerOptions> join = std::nullopt,
+                server::ScrubOptions scrub = {});
 
   // Opens the stores and serves them, or starts to join.
   io::Task<absl::Status> Open();
@@ -54,6 +55,7 @@ class TargetProcess {
   const std::vector<SimTarget> targets_;
   const uint16_t port_;
   const std::optional<server::JoinerOptions> join_;
+  const server::ScrubOptions scrub_;
   io::Gate opening_;
   std::vector<std::unique_ptr<server::ChunkStore>> stores_;
   std::unique_ptr<server::TargetService> service_;

@@ -68,6 +68,13 @@ class FakeOrders final : public TargetOrders {
   io::Task<absl::StatusOr<wire::ListChunksResponse>> ListChunks(
       wire::ListChunksRequest request) override {
     wire::ListChunksResponse response;
+    const auto group = groups.find({request.target(), request.pg()});
+    if (group != groups.end()) {
+      for (const wire::ChunkInfo& chunk : group->second) {
+        *response.add_chunks() = chunk;
+      }
+    }
+    ++list_orders;
     for (const uint64_t blob : listed[request.target()]) {
       response.add_chunks()->mutable_chunk()->set_blob(blob);
     }
@@ -82,6 +89,7 @@ class FakeOrders final : public TargetOrders {
     status.set_meta_sequence(mark);
     status.set_failed(problems[target]);
     status.set_incarnation(incarnations[target]);
+    *status.mutable_scrub() = scrubs[target];
     co_return status;
   }
   io::Task<absl::StatusOr<wire::TargetStatusResponse>> Heartbeat(
@@ -106,6 +114,10 @@ class FakeOrders final : public TargetOrders {
   std::map<std::pair<uint32_t, uint32_t>, bool> home_failed;
   std::vector<wire::DropGroupRequest> drops;
   std::map<uint32_t, std::vector<uint64_t>> listed;  // Blobs, by target.
+  // Chunks, by target and group.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<wire::ChunkInfo>> groups;
+  uint64_t list_orders = 0;
+  std::map<format::TargetId, wire::ScrubProgress> scrubs;
 };
 
 // One pool (id 1) of replicate:2 over three targets.

@@ -26,8 +26,9 @@ inline constexpr uint16_t kRowPort = 7500;
 // Target 1 has shard 0 and so on; the last one is new and has none.
 class RowHarness {
  public:
-  RowHarness(std::string scheme, uint32_t chunk_size, uint64_t seed = 1)
-      : world(sim::WorldOptions{.seed = seed}) {
+  RowHarness(std::string scheme, uint32_t chunk_size, uint64_t seed = 1,
+             ScrubOptions scrub_options = {})
+      : world(sim::WorldOptions{.seed = seed}), scrub(scrub_options) {
     pool.id = format::PoolId(1);
     pool.scheme = *format::ParseScheme(scheme);
     pool.chunk_size = chunk_size;
@@ -60,7 +61,7 @@ class RowHarness {
     auto opened = Await(&world, ChunkStore::Open(member.env, kDir, expect));
     CAIRN_CHECK(opened.ok());
     member.store = *std::move(opened);
-    member.service = std::make_unique<TargetService>(member.env);
+    member.service = std::make_unique<TargetService>(member.env, scrub);
     member.service->AddStore(member.store.get());
     io::ServerOptions options;
     options.cluster_id = expect.cluster_id;
@@ -207,6 +208,38 @@ class RowHarness {
     }
     return request;
   }
+  // "Make your chunks of these stripes anew where they are not good."
+  wire::RebuildShardRequest RepairFor(
+      uint32_t shard, const std::vector<format::ChunkId>& stripes) {
+    wire::RebuildShardRequest request = OrderFor(shard);
+    request.set_target(shard + 1);
+    request.set_fence_epoch(++repairs_);  // Another one with each.
+    for (const format::ChunkId& stripe : stripes) {
+      wire::StripeRef* const ref = request.add_repair();
+      ref->set_blob(stripe.blob.value);
+      ref->set_stripe(stripe.stripe);
+    }
+    return request;
+  }
+  absl::Status DeleteBlob(uint32_t target, format::BlobId blob,
+                          uint64_t sequence) {
+    wire::DeleteBlobsRequest request;
+    request.set_target(target);
+    request.add_blobs(blob.value);
+    request.set_meta_sequence(sequence);
+    return Call<wire::DeleteBlobsResponse>(format::Method::kDeleteBlobs,
+                                           std::move(request))
+        .status();
+  }
+  wire::TargetStatusResponse StatusOf(uint32_t target) {
+    wire::TargetStatusRequest request;
+    request.set_target(target);
+    const auto status = Call<wire::TargetStatusResponse>(
+        format::Method::kTargetStatus, std::move(request));
+    EXPECT_OK(status);
+    return status.ok() ? *status : wire::TargetStatusResponse();
+  }
+  void Sleep(io::TimeNs time) { world.RunUntil(world.NowNs() + time); }
   void AddSource(uint32_t shard, wire::RebuildShardRequest* request) const {
     wire::RebuildSource* const source = request->add_sources();
     source->set_target(shard + 1);
@@ -267,6 +300,7 @@ class RowHarness {
 
   static constexpr char kDir[] = "/t";
   sim::World world;
+  const ScrubOptions scrub;  // Of all stores that are opened.
   format::Pool pool;
 
  private:
@@ -279,6 +313,7 @@ class RowHarness {
   };
   std::deque<Member> members_;
   sim::SimEnv* orderer_ = nullptr;
+  uint64_t repairs_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<io::Channel>>
       channels_;
 };
