@@ -256,6 +256,12 @@ Task<absl::StatusOr<wire::DropGroupResponse>> Rebuilder::Drop(
   co_return response;
 }
 
+void Rebuilder::Leave(uint32_t target) {
+  for (auto& [place, entry] : rebuilds_) {
+    if (place.first == target && !entry.over) entry.rebuild->Stop();
+  }
+}
+
 Task<void> Rebuilder::Close() {
   closed_ = true;
   for (auto& [place, entry] : rebuilds_) {

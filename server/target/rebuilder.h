@@ -59,6 +59,8 @@ class Rebuilder {
   io::Task<absl::StatusOr<wire::DropGroupResponse>> Drop(
       ChunkStore* store, wire::DropGroupRequest request);
 
+  // Ends what runs for a target that is not served any more.
+  void Leave(uint32_t target);
   // Ends what runs, and waits for it.
   io::Task<void> Close();
 

@@ -101,6 +101,7 @@ void TargetService::RemoveStore(uint32_t target) {
     place->second.scrubber->Stop();
     stopping_.push_back(std::move(place->second.scrubber));
   }
+  rebuilder_.Leave(target);
   stores_.erase(place);
 }
 
