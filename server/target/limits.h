@@ -34,12 +34,12 @@ inline constexpr uint32_t kErasesPerCommitMax = 4096;
 inline constexpr uint32_t kIndexScanPage = 1024;
 
 // RocksDB, of each target.
-inline constexpr uint64_t kRocksWriteBufferBytes = 4 * format::kMiB;
-inline constexpr uint32_t kRocksWriteBuffers = 2;
-inline constexpr uint64_t kRocksBlockCacheBytes = 4 * format::kMiB;
-inline constexpr uint64_t kRocksWalBytesMax = 16 * format::kMiB;
-inline constexpr uint32_t kRocksOpenFilesMax = 64;
-inline constexpr uint32_t kRocksInfoLogBytesMax = 256 * 1024;
+inline constexpr uint64_t kIndexWriteBufferBytes = 4 * format::kMiB;
+inline constexpr uint32_t kIndexWriteBuffers = 2;
+inline constexpr uint64_t kIndexBlockCacheBytes = 4 * format::kMiB;
+inline constexpr uint64_t kIndexWalBytesMax = 16 * format::kMiB;
+inline constexpr uint32_t kIndexOpenFilesMax = 64;
+inline constexpr uint32_t kIndexInfoLogBytesMax = 256 * 1024;
 
 // Requests.
 inline constexpr uint32_t kListChunksMax = 4096;

@@ -47,22 +47,22 @@ rocksdb::Options MakeOptions(bool create) {
   options.recycle_log_file_num = 0;
   options.max_bgerror_resume_count = 0;  // A failed flush stays failed.
 
-  options.write_buffer_size = kRocksWriteBufferBytes;
-  options.max_write_buffer_number = kRocksWriteBuffers;
-  options.max_total_wal_size = kRocksWalBytesMax;
-  options.max_open_files = kRocksOpenFilesMax;
+  options.write_buffer_size = kIndexWriteBufferBytes;
+  options.max_write_buffer_number = kIndexWriteBuffers;
+  options.max_total_wal_size = kIndexWalBytesMax;
+  options.max_open_files = kIndexOpenFilesMax;
   options.max_background_jobs = 2;
   options.manifest_preallocation_size = 64 * 1024;
   options.compression = rocksdb::kNoCompression;  // Checksums do not shrink.
 
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.keep_log_file_num = 2;
-  options.max_log_file_size = kRocksInfoLogBytesMax;
+  options.max_log_file_size = kIndexInfoLogBytesMax;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
 
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(kRocksBlockCacheBytes);
+  table.block_cache = rocksdb::NewLRUCache(kIndexBlockCacheBytes);
   table.cache_index_and_filter_blocks = true;
   table.checksum = rocksdb::kXXH3;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
