@@ -181,10 +181,12 @@ class ChunkStore {
   virtual io::Task<absl::StatusOr<WalkResult>> Walk(std::string after,
                                                     uint32_t limit) = 0;
 
-  // The first of those chunks in which a read found damage, and that were
-  // neither read whole, replaced nor erased since. At most
-  // kDamagedChunksMax are remembered, and none over a restart.
-  virtual std::vector<WalkedChunk> Damaged(uint32_t limit) const = 0;
+  // Of the chunks in which a read found damage, and that were neither read
+  // whole, replaced nor erased since: `limit` after the first `skip`, from the
+  // first one on again if need be. At most kDamagedChunksMax are remembered,
+  // and none over a restart.
+  virtual std::vector<WalkedChunk> Damaged(uint64_t skip,
+                                           uint32_t limit) const = 0;
 
   // Erases every chunk of the blobs: by order of metadata only.
   // kFailedPrecondition: `meta_sequence` is below the mark (metadata was

@@ -69,7 +69,7 @@ inline constexpr io::TimeNs kRebuildBufferTimeout = 30 * io::kSecond;
 inline constexpr uint64_t kScrubRateDefault = 20 * format::kMiB;
 // Damaged chunks that are remembered (about 100 bytes each), and those of them
 // that a status names.
-inline constexpr uint64_t kDamagedChunksMax = 1ull << 16;
+inline constexpr uint64_t kDamagedChunksMax = 1ull << 14;
 inline constexpr uint32_t kDamagedShown = 64;
 // Read at a time: a block, so that it takes a small buffer and delays nobody.
 inline constexpr uint64_t kScrubPieceBytes = format::kBlockBytes;

@@ -51,7 +51,8 @@ class LocalStore final : public ChunkStore {
                                             uint32_t limit) override;
   io::Task<absl::StatusOr<WalkResult>> Walk(std::string after,
                                             uint32_t limit) override;
-  std::vector<WalkedChunk> Damaged(uint32_t limit) const override;
+  std::vector<WalkedChunk> Damaged(uint64_t skip,
+                                   uint32_t limit) const override;
   io::Task<absl::StatusOr<DeleteResult>> DeleteBlobs(
       std::vector<format::BlobId> blobs, uint64_t meta_sequence) override;
   io::Task<absl::StatusOr<DeleteResult>> DropGroup(

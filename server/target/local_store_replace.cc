@@ -1,5 +1,6 @@
 // Chunks of a LocalStore that are damaged: remembered, listed, stored anew.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "format/base/fault_points.h"
@@ -29,17 +30,21 @@ void LocalStore::NoteDamage(const ChunkKey& key, const ChunkPlace& place) {
   damaged_.insert(key);
 }
 
-std::vector<ChunkStore::WalkedChunk> LocalStore::Damaged(uint32_t limit) const {
+std::vector<ChunkStore::WalkedChunk> LocalStore::Damaged(uint64_t skip,
+                                                         uint32_t limit) const {
   std::vector<WalkedChunk> found;
-  for (const ChunkKey& key : damaged_) {
-    if (found.size() >= limit) break;
+  if (damaged_.empty()) return found;
+  auto it = damaged_.begin();
+  std::advance(it, static_cast<ptrdiff_t>(skip % damaged_.size()));
+  while (found.size() < std::min<uint64_t>(limit, damaged_.size())) {
+    const ChunkEntry* const entry = table_.Find(*it);
+    CAIRN_CHECK(entry != nullptr);  // Whoever erases it forgets it.
     WalkedChunk& chunk = found.emplace_back();
-    chunk.pg = key.pg;
-    chunk.chunk = key.chunk;
-    if (const ChunkEntry* entry = table_.Find(key)) {
-      chunk.chunk_bytes = entry->chunk_bytes;
-      chunk.put_wall_ns = entry->put_wall_ns;
-    }
+    chunk.pg = it->pg;
+    chunk.chunk = it->chunk;
+    chunk.chunk_bytes = entry->chunk_bytes;
+    chunk.put_wall_ns = entry->put_wall_ns;
+    if (++it == damaged_.end()) it = damaged_.begin();
   }
   return found;
 }

@@ -390,13 +390,17 @@ io::Task<void> TargetService::TargetStatus(io::ServerCall* call) {
 }
 
 wire::ScrubProgress TargetService::ScrubOf(const ChunkStore& store,
-                                           const Scrubber* scrubber) {
+                                           const Scrubber* scrubber) const {
   wire::ScrubProgress progress;
   if (scrubber != nullptr) progress = scrubber->Report();
   const StoreStats stats = store.stats();
   progress.set_damaged_chunks(stats.damaged_chunks);
   progress.set_damaged_now(stats.damaged_now);
-  for (const ChunkStore::WalkedChunk& chunk : store.Damaged(kDamagedShown)) {
+  // Some anywhere, so that none hides behind others that stay damaged.
+  const uint64_t skip = stats.damaged_now > kDamagedShown ? env_->Random() : 0;
+  const std::vector<ChunkStore::WalkedChunk> shown =
+      store.Damaged(skip, kDamagedShown);
+  for (const ChunkStore::WalkedChunk& chunk : shown) {
     wire::DamagedChunk* const damaged = progress.add_damaged();
     damaged->set_pg(chunk.pg.index);
     damaged->mutable_chunk()->set_blob(chunk.chunk.blob.value);

@@ -73,8 +73,8 @@ class TargetService {
   absl::StatusOr<wire::RebuildShardResponse> Rebuild(io::ServerCall* call);
   io::Task<absl::StatusOr<wire::DropGroupResponse>> Drop(io::ServerCall* call);
 
-  static wire::ScrubProgress ScrubOf(const ChunkStore& store,
-                                     const Scrubber* scrubber);
+  wire::ScrubProgress ScrubOf(const ChunkStore& store,
+                              const Scrubber* scrubber) const;
 
   io::Env* const env_;
   const ScrubOptions scrub_;

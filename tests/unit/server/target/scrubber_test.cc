@@ -1,6 +1,7 @@
 // A target reads again all that it has, at its pace, newest first, and says
 // what it found.
 #include <algorithm>
+#include <set>
 
 #include "server/target/limits.h"
 #include "tests/unit/server/target/rebuild_harness.h"
@@ -150,6 +151,27 @@ TEST_F(ScrubTest, DamageThatAnybodyMeetsIsReportedUntilItIsDeleted) {
   EXPECT_EQ(Status().scrub().damaged_chunks(), 1u);  // However often.
   ASSERT_OK(row_->DeleteBlob(1, MakeChunkId(2).blob, 100));
   EXPECT_EQ(Status().scrub().damaged_now(), 0u);
+}
+
+// Those that cannot be repaired do not hide the others.
+TEST_F(ScrubTest, EveryDamagedChunkIsShownSoonerOrLater) {
+  Make(ScrubOptions());
+  const uint64_t chunks = 3 * kDamagedShown;
+  for (uint64_t blob = 1; blob <= chunks; ++blob) Put(MakeChunkId(blob), 100);
+  row_->Corrupt(1);
+  for (uint64_t blob = 1; blob <= chunks; ++blob) {
+    EXPECT_FALSE(row_->ReadFrom(1, MakeChunkId(blob)).ok());
+  }
+  std::set<uint64_t> shown;
+  for (int i = 0; i < 60; ++i) {
+    const auto scrub = Status().scrub();
+    EXPECT_EQ(scrub.damaged_now(), chunks);
+    EXPECT_EQ(scrub.damaged_size(), static_cast<int>(kDamagedShown));
+    for (const auto& damaged : scrub.damaged()) {
+      shown.insert(damaged.chunk().blob());
+    }
+  }
+  EXPECT_EQ(shown.size(), chunks);
 }
 
 }  // namespace
