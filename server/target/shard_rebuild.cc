@@ -107,10 +107,10 @@ Task<absl::Status> ShardRebuild::MakeAll(io::Gate* making) {
 
 Task<absl::Status> ShardRebuild::StartOne(ListedStripe stripe,
                                           io::Gate* making) {
-  if (co_await share_->chunks.Acquire(1, io::kNoDeadline, &stopping_) ==
-      io::WaitResult::kWoken) {
-    making->Spawn(MakeOne(std::move(stripe)));
-  }
+  const io::WaitResult turn =
+      co_await share_->chunks.Acquire(1, io::kNoDeadline, &stopping_);
+  const bool mine = turn == io::WaitResult::kWoken;
+  if (mine) making->Spawn(MakeOne(std::move(stripe)));
   co_return failure_;
 }
 
