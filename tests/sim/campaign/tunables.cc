@@ -228,11 +228,11 @@ void DrawScrub(Random* random, ClusterOptions* c) {
   server::ScrubOptions scrub;
   scrub.bytes_per_s = DrawScale(random, kMiB, 100 * kMiB);
   scrub.start_after_ns = Draw(random, 0, 5) * kSecond;
-  scrub.pass_ns = Draw(random, 10, 60) * kSecond;
+  scrub.pass_ns = Draw(random, 5, 20) * kSecond;
   scrub.fresh_ns = Draw(random, 2, 20) * kSecond;
   server::RepairOptions repair;
   repair.poll_ns = Draw(random, 1, 5) * kSecond;
-  repair.compare_ns = Draw(random, 20, 60) * kSecond;
+  repair.compare_ns = Draw(random, 5, 20) * kSecond;
   repair.retry_ns = 5 * kSecond;
   if (!wanted) return;
   c->scrub = scrub;
