@@ -19,6 +19,7 @@ class SlowTargetTest : public ClusterTest {
     options.client_read_window_bytes = format::kMiB;
     options.world.disk.latency_ns_min = 5 * io::kMillisecond;
     options.world.disk.latency_ns_max = 20 * io::kMillisecond;
+    options.world.disk.sync_ns_max = 20 * io::kMillisecond;
     MakeCluster(options);
     MakeModel(seed, 24 * format::kMiB);
   }
