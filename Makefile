@@ -93,6 +93,6 @@ format:
 ## lint       clang-tidy and the tidy test
 lint: packages-dev
 	cmake --preset lint
-	cmake --build build/lint --parallel $(JOBS) --target cairn_wire
+	cmake --build build/lint --parallel $(JOBS) --target cairn_wire header_selfcheck header_selfcheck_others
 	git ls-files 'format/*.cc' 'io/*.cc' 'server/*.cc' 'client/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy -quiet -p build/lint
 	python3 tests/tidy/tidy.py
