@@ -174,13 +174,40 @@ format::Epoch RowEpochOf(const Core& core, ChunkId chunk) {
   return map->PgEpoch(*pool, pool->PgOf(chunk.blob, chunk.stripe));
 }
 
-// Shards that are not where an old map says are not lost: a rebuild moved them.
-Task<bool> RowHasMoved(Core* core, ChunkId chunk, format::Epoch asked,
-                       TimeNs deadline) {
-  (void)co_await core->RefreshMap(deadline);
-  const bool moved = RowEpochOf(*core, chunk) != asked;
+// The row's age in the map that the service has now, whatever it was asked by
+// others lately.
+Task<absl::StatusOr<format::Epoch>> AskRowEpoch(Core* core, ChunkId chunk,
+                                                TimeNs deadline) {
+  const TimeNs patience = Within(core->env(), kMapRefreshTimeout, deadline);
+  wire::GetMapRequest request;
+  auto response = co_await core->Query<wire::GetMapResponse>(
+      format::Method::kGetMap, request, patience);
+  if (!response.ok()) co_return response.status();
+  const absl::StatusOr<format::ClusterMap> map =
+      format::MapFromProto(response->map());
+  if (!map.ok()) co_return map.status();
+  const Pool* const pool = map->FindPool(chunk.blob.pool());
+  if (pool == nullptr) co_return map->epoch;
+  co_return map->PgEpoch(*pool, pool->PgOf(chunk.blob, chunk.stripe));
+}
+
+// Shards that are not where an old map says are not lost: they were moved. Only
+// the newest map proves a loss. kAborted: it has another row; look there.
+Task<absl::Status> ProveLoss(Core* core, ChunkId chunk, format::Epoch asked,
+                             absl::Status loss, TimeNs deadline) {
+  const absl::StatusOr<format::Epoch> now =
+      co_await AskRowEpoch(core, chunk, deadline);
+  if (!now.ok()) {
+    co_return absl::UnavailableError(absl::StrCat(
+        loss.message(), "; whether its shards were moved is not known: ",
+        now.status().message()));
+  }
+  const bool moved = *now != asked;
   CAIRN_SOMETIMES(moved, "client.read.row_had_moved");
-  co_return moved;
+  if (!moved) co_return loss;
+  co_await io::SleepFor(core->env(), kMapRefreshPause);
+  (void)co_await core->RefreshMap(deadline);
+  co_return absl::AbortedError("the row has other targets");
 }
 
 }  // namespace
@@ -194,9 +221,9 @@ Task<absl::Status> ReadChunkRange(Core* core, ChunkRead read) {
     absl::Status status =
         co_await ReadRound(core, &read, backoff.attempts() == 0);
     if (absl::IsDataLoss(status)) {
-      const bool moved =
-          co_await RowHasMoved(core, read.range.chunk, asked, read.deadline);
-      if (moved) continue;
+      status = co_await ProveLoss(core, read.range.chunk, asked,
+                                  std::move(status), read.deadline);
+      if (absl::IsAborted(status)) continue;
     }
     CAIRN_SOMETIMES(status.ok() && backoff.attempts() > 0,
                     "client.read.later_round");

@@ -101,6 +101,7 @@ void Rebuild::Balance(const Chores::Busy& busy, Draft* draft) {
   balance_waits_ = WhyNoBalance(*map);
   balance_waiting_ = 0;
   for (const auto& [id, pool] : map->pools) {
+    if (pool.scheme.parity_shards == 0) continue;  // MayClose() never.
     const format::RebalanceRequest request = BalanceRequest(*map, pool);
     const absl::StatusOr<format::Rebalance> proposed =
         format::ProposeMoves(request);

@@ -180,8 +180,8 @@ void Rebuild::NoteStuck(const Draft& draft) {
     found_.push_back(absl::StrCat(
         drain_waiting_,
         " shards of targets that are to be emptied stay there for now: no "
-        "other placement group could take new data meanwhile; other targets "
-        "must be up"));
+        "other placement group could take new data meanwhile (other targets "
+        "must be up), or their pool keeps one copy only"));
   }
 }
 

@@ -46,6 +46,7 @@ bool WritersHaveOthers(const ClusterMap& map, const Pool& pool, uint32_t pg) {
 }
 
 bool MayClose(const ClusterMap& map, const Pool& pool, uint32_t pg) {
+  if (pool.scheme.parity_shards == 0) return false;
   const uint64_t most = std::max(1u, pool.pg_count / kClosedRowsShare);
   return !pool.IsClosed(pg) && pool.closed_pgs.size() < most &&
          WritersHaveOthers(map, pool, pg);

@@ -17,7 +17,9 @@ namespace cairn::server {
 bool WritersHaveOthers(const format::ClusterMap& map, const format::Pool& pool,
                        uint32_t pg);
 
-// That, and the row is open, and few of the pool's are closed already.
+// That, and the row is open, few of the pool's are closed already, and the pool
+// keeps redundancy: a stripe that was put and not committed before is put
+// elsewhere, and so must be read without the shard that moves.
 bool MayClose(const format::ClusterMap& map, const format::Pool& pool,
               uint32_t pg);
 

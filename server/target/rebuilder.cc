@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "format/base/fault_points.h"
 #include "format/base/status.h"
 #include "server/target/limits.h"
 
@@ -230,7 +229,6 @@ Task<absl::StatusOr<wire::DropGroupResponse>> Rebuilder::Drop(
     co_return absl::InvalidArgumentError("an order to drop without a row");
   }
   if (std::find(row.begin(), row.end(), request.target()) != row.end()) {
-    CAIRN_SOMETIMES(true, "target.drop.in_its_row");
     co_return absl::FailedPreconditionError(absl::StrCat(
         "target ", request.target(), " is in the row of ", ToString(pg),
         " at epoch ", request.epoch(), ": nothing is erased"));
