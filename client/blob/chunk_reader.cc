@@ -203,7 +203,6 @@ Task<absl::Status> ProveLoss(Core* core, ChunkId chunk, format::Epoch asked,
         now.status().message()));
   }
   const bool moved = *now != asked;
-  CAIRN_SOMETIMES(moved, "client.read.row_had_moved");
   if (!moved) co_return loss;
   co_await io::SleepFor(core->env(), kMapRefreshPause);
   (void)co_await core->RefreshMap(deadline);
