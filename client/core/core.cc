@@ -231,11 +231,11 @@ void Core::NoteAnswer(CallKind kind, format::TargetId target,
       !absl::IsUnavailable(answer) && !absl::IsDeadlineExceeded(answer);
   const bool slow = took >= SlowAfter(kind);
   if (answered || slow) speeds_.Note(kind, target, took);
+  if (slow) ++counters_.slow_calls;
   if (!answered && took >= SilentAfter()) {
     silent_[target] = now + kSilentTargetPause;
   } else if (slow && kSlowShare * silent_.size() < speeds_.known()) {
     CAIRN_SOMETIMES(true, "client.target.slow");
-    ++counters_.slow_calls;
     silent_[target] = now + kSilentTargetPause;
   } else if (answered && !slow) {
     silent_.erase(target);

@@ -9,7 +9,8 @@ constexpr uint64_t kTimesAsSlow = 100;
 
 class SlowTargetTest : public ClusterTest {
  protected:
-  void Make(const char* scheme, uint32_t targets, uint64_t seed) {
+  void Make(const char* scheme, uint32_t targets, uint64_t seed,
+            io::TimeNs latency = 80 * io::kMillisecond) {
     sim::ClusterOptions options;
     options.seed = seed;
     options.scheme = scheme;
@@ -17,9 +18,9 @@ class SlowTargetTest : public ClusterTest {
     // So long that what one slow call costs is small beside it.
     options.client_write_window_bytes = format::kMiB;
     options.client_read_window_bytes = format::kMiB;
-    options.world.disk.latency_ns_min = 5 * io::kMillisecond;
-    options.world.disk.latency_ns_max = 20 * io::kMillisecond;
-    options.world.disk.sync_ns_max = 20 * io::kMillisecond;
+    options.world.disk.latency_ns_min = latency / 4;
+    options.world.disk.latency_ns_max = latency;
+    options.world.disk.sync_ns_max = latency;
     MakeCluster(options);
     MakeModel(seed, 24 * format::kMiB);
   }
@@ -70,9 +71,10 @@ TEST_F(SlowTargetTest, LoadGoesAroundIt) {
   }
 }
 
-// Every stripe needs it: there is nothing to be gained by impatience.
+// Every stripe needs it: there is nothing to be gained by impatience. (What
+// takes so long that an attempt is given up is sent again, though.)
 TEST_F(SlowTargetTest, SaveThatCannotDoWithoutItSendsNothingTwice) {
-  Make("rs:2+1", 3, 1);
+  Make("rs:2+1", 3, 1, 6 * io::kMillisecond);
   MakeModel(1, format::kMiB);
   MakeSlow(1);
   Rank* const rank = StartSave(RankOptions(0, 1));
@@ -83,7 +85,7 @@ TEST_F(SlowTargetTest, SaveThatCannotDoWithoutItSendsNothingTwice) {
 
 // They are slow, but so are all.
 TEST_F(SlowTargetTest, TargetsThatAreAllSlowAreAllWaitedFor) {
-  Make("rs:4+2", 8, 1);
+  Make("rs:4+2", 8, 1, 6 * io::kMillisecond);
   MakeModel(1, 2 * format::kMiB);
   for (uint32_t target = 1; target <= 8; ++target) MakeSlow(target);
   Rank* const rank = StartSave(RankOptions(0, 1));
