@@ -200,11 +200,15 @@ void BufferPool::ReturnSmall(uint32_t large, uint8_t* address) {
 }
 
 void BufferPool::Grant() {
-  while (!waiting_.empty()) {
-    Pending* const next = waiting_.front();
+  for (auto place = waiting_.begin(); place != waiting_.end();) {
+    Pending* const next = *place;
+    if (next->wake.empty()) {  // Its deadline is over: it leaves by itself.
+      ++place;
+      continue;
+    }
     Buffer buffer = Take(next->size_bytes);
     if (!buffer) return;
-    waiting_.pop_front();
+    place = waiting_.erase(place);
     next->granted = std::move(buffer);
     CAIRN_CHECK(next->wake.WakeOne());
   }

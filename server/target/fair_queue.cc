@@ -49,6 +49,7 @@ io::Task<absl::StatusOr<FairQueue::Turn>> FairQueue::Enter(
   if (result != io::WaitResult::kWoken) {
     line.erase(place);
     --waiting_;
+    Grant();  // Whoever came behind us may have waited for nobody else.
     co_return absl::DeadlineExceededError(
         "the deadline passed while waiting for the disk's turn");
   }
@@ -71,20 +72,26 @@ void FairQueue::Leave(std::list<io::TimeNs>::iterator place) {
 }
 
 void FairQueue::Grant() {
-  while (in_flight_ < options_.in_flight_max && waiting_ > 0) {
+  while (in_flight_ < options_.in_flight_max) {
     Class* next = nullptr;  // Ties go to the more urgent class.
+    std::list<Waiting*>::iterator chosen;
     for (Class& each : classes_) {
-      if (each.line.empty()) continue;
-      if (!next || each.line.front()->start < next->line.front()->start) {
-        next = &each;
-      }
+      // One whose deadline is over leaves by itself, when it resumes.
+      const auto first =
+          std::find_if(each.line.begin(), each.line.end(),
+                       [](const Waiting* w) { return !w->wake.empty(); });
+      if (first == each.line.end()) continue;
+      if (next != nullptr && (*first)->start >= (*chosen)->start) continue;
+      next = &each;
+      chosen = first;
     }
-    Waiting* const chosen = next->line.front();
-    next->line.pop_front();
+    if (next == nullptr) return;
+    Waiting* const turn = *chosen;
+    next->line.erase(chosen);
     --waiting_;
     ++in_flight_;
-    now_ = std::max(now_, chosen->start);
-    CAIRN_CHECK(chosen->wake.WakeOne());
+    now_ = std::max(now_, turn->start);
+    CAIRN_CHECK(turn->wake.WakeOne());
   }
 }
 

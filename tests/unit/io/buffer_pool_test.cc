@@ -120,6 +120,21 @@ TEST(BufferPool, WaiterThatGivesUpGetsNothingAndLetsTheNextOneIn) {
   EXPECT_EQ(order, (std::vector<int>{-1, 2}));
 }
 
+TEST(BufferPool, BufferThatComesBackJustAfterADeadlineGoesToTheNext) {
+  ManualExecutor loop;
+  Gate gate(&loop);
+  BufferPool pool(&loop, 1, /*lazy=*/true);
+  std::vector<int> order;
+  std::vector<Buffer> held;
+  Buffer all = pool.TryAcquire(kChunkBytesMax);
+  gate.Spawn(AcquireInto(&pool, 1, 100, 1, &order, &held));
+  gate.Spawn(AcquireInto(&pool, 1, kNoDeadline, 2, &order, &held));
+  loop.FireTo(100);
+  all.Release();
+  loop.Drain();
+  EXPECT_EQ(order, (std::vector<int>{-1, 2}));
+}
+
 TEST(BufferPool, MovedBufferIsReturnedOnce) {
   ManualExecutor loop;
   BufferPool pool(&loop, 2, /*lazy=*/true);

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/sim/world.h"
+#include "tests/support/manual_executor.h"
 #include "tests/support/status_matchers.h"
 
 namespace cairn::server {
@@ -57,6 +58,31 @@ class FairQueueTest : public ::testing::Test {
   io::Gate gate_{&world_};
   std::vector<int> order_;
 };
+
+io::Task<void> EnterAndKeep(FairQueue* queue,
+                            std::optional<FairQueue::Turn>* turn) {
+  auto entered =
+      co_await queue->Enter(TrafficClass::kInteractive, 1, io::kNoDeadline);
+  CAIRN_CHECK(entered.ok());
+  turn->emplace(*std::move(entered));
+}
+
+TEST(FairQueueRaceTest, TurnThatEndsJustAfterADeadlineGoesToTheNext) {
+  testing::ManualExecutor loop;
+  io::Gate gate(&loop);
+  FairQueue queue(&loop, Options(1));
+  std::optional<FairQueue::Turn> first;
+  gate.Spawn(EnterAndKeep(&queue, &first));
+  absl::Status late;
+  absl::Status next = absl::UnknownError("waits");
+  gate.Spawn(EnterInto(&queue, 100, &late));
+  gate.Spawn(EnterInto(&queue, io::kNoDeadline, &next));
+  loop.FireTo(100);
+  first.reset();
+  loop.Drain();
+  EXPECT_THAT(late, StatusIs(absl::StatusCode::kDeadlineExceeded, "turn"));
+  EXPECT_OK(next);
+}
 
 TEST_F(FairQueueTest, ClassesThatAlwaysWaitShareByWeight) {
   Spawn(TrafficClass::kBackground, 1000, 1, 90);
