@@ -38,8 +38,10 @@ static_assert(kSilentTargetDivisor > kChunkAttemptDivisor,
 // Beside a target that takes so many times as long as the median one, it is
 // quicker to write elsewhere, or to read other shards.
 inline constexpr uint64_t kSlowFactor = 8;
-// Shorter waits are no trouble, whatever the others take.
-inline constexpr io::TimeNs kSlowAfterMin = 200 * io::kMillisecond;
+// Shorter waits are no sign of illness, whatever the others take: on a machine
+// with more to do than it has cores for, any process may stand still for so long.
+inline constexpr io::TimeNs kSlowAfterMin = 1 * io::kSecond;
+static_assert(kSlowAfterMin < kSilentTargetAfter);
 // With fewer targets nobody can tell which of them is the odd one out.
 inline constexpr uint64_t kSlowPeersMin = 3;
 // If more than one of so many is slow it is not the targets that are ill, and
