@@ -39,7 +39,7 @@ static_assert(kSilentTargetDivisor > kChunkAttemptDivisor,
 // quicker to write elsewhere, or to read other shards.
 inline constexpr uint64_t kSlowFactor = 8;
 // Shorter waits are no sign of illness, whatever the others take: on a machine
-// with more to do than it has cores for, any process may stand still for so long.
+// with more to do than it has cores for, any process may stand still so long.
 inline constexpr io::TimeNs kSlowAfterMin = 1 * io::kSecond;
 static_assert(kSlowAfterMin < kSilentTargetAfter);
 // With fewer targets nobody can tell which of them is the odd one out.
