@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "format/base/status.h"
+#include "format/cluster/domain_of.h"
 
 namespace cairn::format {
 namespace {
@@ -24,7 +25,7 @@ class Planner {
         shares_(std::move(shares)),
         touched_(request.placement.pg_count, false) {
     for (const TargetInfo& target : request.placement.targets) {
-      domains_[target.id] = DomainOf(target);
+      domains_[target.id] = DomainOf(target, request_.placement.failure_domain);
       counts_[target.id].resize(shards_);
     }
     for (uint32_t slot = 0; slot < request.table.size(); ++slot) {
@@ -46,18 +47,6 @@ class Planner {
   }
 
  private:
-  std::string DomainOf(const TargetInfo& target) const {
-    switch (request_.placement.failure_domain) {
-      case FailureDomain::kHost:
-        return target.host;
-      case FailureDomain::kRack:
-        return target.rack;
-      case FailureDomain::kTarget:
-        break;
-    }
-    return std::to_string(target.id.value);
-  }
-
   bool Full() const { return result_.moves.size() >= request_.moves_max; }
   bool MayHold(TargetId target) const { return domains_.contains(target); }
   int64_t Excess(TargetId target) const {

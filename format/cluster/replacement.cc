@@ -4,22 +4,10 @@
 #include <string>
 
 #include "absl/numeric/int128.h"
+#include "format/cluster/domain_of.h"
 
 namespace cairn::format {
 namespace {
-
-// What no other member of the row should share.
-std::string DomainOf(const TargetInfo& target, FailureDomain kind) {
-  switch (kind) {
-    case FailureDomain::kHost:
-      return target.host;
-    case FailureDomain::kRack:
-      return target.rack;
-    case FailureDomain::kTarget:
-      break;
-  }
-  return std::to_string(target.id.value);
-}
 
 // Smaller is better.
 struct Rank {
