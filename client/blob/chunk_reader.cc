@@ -166,12 +166,11 @@ Task<absl::Status> ReadRound(Core* core, const ChunkRead* read, bool first) {
   co_return around;
 }
 
-// The row's age in the newest map that is known here.
-format::Epoch RowEpochOf(const Core& core, ChunkId chunk) {
-  const auto map = core.map();
-  const Pool* const pool = map->FindPool(chunk.blob.pool());
-  if (pool == nullptr) return map->epoch;
-  return map->PgEpoch(*pool, pool->PgOf(chunk.blob, chunk.stripe));
+// The row's age.
+format::Epoch RowEpochOf(const format::ClusterMap& map, ChunkId chunk) {
+  const Pool* const pool = map.FindPool(chunk.blob.pool());
+  if (pool == nullptr) return map.epoch;
+  return map.PgEpoch(*pool, pool->PgOf(chunk.blob, chunk.stripe));
 }
 
 // The row's age in the map that the service has now, whatever it was asked by
@@ -186,9 +185,7 @@ Task<absl::StatusOr<format::Epoch>> AskRowEpoch(Core* core, ChunkId chunk,
   const absl::StatusOr<format::ClusterMap> map =
       format::MapFromProto(response->map());
   if (!map.ok()) co_return map.status();
-  const Pool* const pool = map->FindPool(chunk.blob.pool());
-  if (pool == nullptr) co_return map->epoch;
-  co_return map->PgEpoch(*pool, pool->PgOf(chunk.blob, chunk.stripe));
+  co_return RowEpochOf(*map, chunk);
 }
 
 // Shards that are not where an old map says are not lost: they were moved. Only
@@ -216,7 +213,7 @@ Task<absl::Status> ReadChunkRange(Core* core, ChunkRead read) {
   Backoff backoff(core->env(), read.deadline);
   absl::Status last;  // Why the newest round failed that was not cut short.
   while (true) {
-    const format::Epoch asked = RowEpochOf(*core, read.range.chunk);
+    const format::Epoch asked = RowEpochOf(*core->map(), read.range.chunk);
     absl::Status status =
         co_await ReadRound(core, &read, backoff.attempts() == 0);
     if (absl::IsDataLoss(status)) {
